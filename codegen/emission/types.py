@@ -20,9 +20,9 @@ Value: TypeAlias = "llvm.Value"
 Builder: TypeAlias = "llvm.IRBuilder"
 Type: TypeAlias = "llvm.Type"
 
-llvm.MetaDataString(llvm.Module(), "").get_reference()
 # llvmlite fills its table of escaped letters at the first string, without a lock: of threads whose first kernels were emitted side by side
 # one found it half full, and raised KeyError. An import has a lock.
+llvm.MetaDataString(llvm.Module(), "").get_reference()
 
 I1: Final = llvm.IntType(1)
 I8: Final = llvm.IntType(8)

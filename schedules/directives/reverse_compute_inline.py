@@ -243,10 +243,9 @@ class ReverseComputeInline(Directive):
         loops = [part for part in path if isinstance(part, For)]
         fixed = closure(nest, frozenset().union(*map(axes_of, last.index))) & {part.loop for part in shared}
         around = [part for part in path_to(nest.body, lambda part: part is consumer) if isinstance(part, For)]
-        if not fixed and not any(isinstance(part, If) for part in path) and visits_all(nest, last, loops):
-            assert isinstance(read.buffer, Buffer)
-            if not sides_left(read.index, read.buffer.shape, place_facts(nest, around)):
-                return  # else it has elements that read none, as the border of `pad`
+        whole = not fixed and not any(isinstance(part, If) for part in path) and visits_all(nest, last, loops)
+        if whole and not sides_left(read.index, last.buffers[0].shape, place_facts(nest, around)):
+            return  # each element reads one that there is; those of the border of `pad` do not
         facts = place_facts(nest, loops, conditions_around(nest, last))
         where = left_out(nest, around, facts, list(zip(read.index, last.index, strict=True)))
         if where is not None:

@@ -94,8 +94,8 @@ class Reader:
         """The arguments of a call by the names of its schema, with defaults."""
         schema = node.target._schema.arguments  # noqa: SLF001 - torch shows it nowhere else
         given = dict(zip((argument.name for argument in schema), node.args, strict=False)) | node.kwargs
-        missing = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
-        return Asked({name: self.argument(value) for name, value in (given | missing | given).items()})
+        known = [argument for argument in schema if argument.name in given or argument.has_default_value()]
+        return Asked({one.name: self.argument(given.get(one.name, one.default_value)) for one in known})
 
     def argument(self, value: Any) -> Any:
         """An argument: values for nodes, words for types."""

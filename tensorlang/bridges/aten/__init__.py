@@ -43,7 +43,7 @@ from tensorlang.bridges.aten.layers import (
     scaled_sum,
     summed_products,
     upsample,
-)  # fmt: skip
+)
 from tensorlang.bridges.aten.moving import (
     arange,
     cat,
@@ -63,7 +63,7 @@ from tensorlang.bridges.aten.moving import (
     transpose,
     turned,
     unbind,
-)  # fmt: skip
+)
 from tensorlang.bridges.aten.places import bucket, diagonal, indexed, rolled, sampled, sliding
 from tensorlang.bridges.aten.reductions import (
     both_ends,
@@ -79,7 +79,7 @@ from tensorlang.bridges.aten.reductions import (
     variance,
     variance_and_mean,
     vector_norm,
-)  # fmt: skip
+)
 from tensorlang.bridges.aten.training import attention_gradients, batch_statistics, convolution_gradients, trained_batch_norm
 from tensorlang.bridges.aten.windows import (
     adaptive_max,
@@ -90,7 +90,7 @@ from tensorlang.bridges.aten.windows import (
     plain_convolution,
     pooling,
     transposed_convolution,
-)  # fmt: skip
+)
 from tensorlang.bridges.aten.writes import added_rows, bags, copied_rows, put, scattered, selected, written
 
 __all__ = ["TRANSLATIONS", "Call", "Translation"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -32,10 +33,9 @@ class Call:
         assert found is not None
         return found
 
-    @property
-    def told(self) -> Type:
-        """The type of the (first) result, where the types of results say all that the arguments do which nothing else asks for."""
-        self.arguments.asked.update(self.arguments)
+    def told(self, *names: str) -> Type:
+        """The type of the (first) result, where the types of results say what these arguments do (all of them, where none is named)."""
+        self.arguments.asked.update(names or self.arguments)
         return self.type
 
     def changed(self, /, **arguments: Any) -> Call:
@@ -56,6 +56,18 @@ class Call:
     def reshaped(self, value: Value, shape: Sequence[Extent]) -> Value:
         """A value under another shape; itself where that is its own."""
         return value if value.shape == tuple(shape) else self("reshape", value, shape=tuple(shape))
+
+    def flat(self, value: Value) -> Value:
+        """All elements of a value along one axis."""
+        return self.reshaped(value, (math.prod(value.shape),))
+
+    def expanded(self, value: Value, shape: Sequence[Extent]) -> Value:
+        """A value repeated to a shape; itself where that is its own."""
+        return value if value.shape == tuple(shape) else self("expand", value, shape=tuple(shape))
+
+    def permuted(self, value: Value, dims: Sequence[int]) -> Value:
+        """A value with axes in another order; itself where that is its own."""
+        return value if tuple(dims) == tuple(range(len(value.shape))) else self("permute", value, dims=tuple(dims))
 
     def refuse(self, reason: str) -> tl.GraphError:
         """The error of a call that has no translation."""

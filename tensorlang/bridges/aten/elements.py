@@ -59,8 +59,8 @@ def addition(operator: str) -> Translation:
 
 def product(call: Call) -> Value:
     """`self * other`; of truth values, whether both hold."""
-    operands = (call.as_type(call[name], call.type.dtype) for name in ("self", "other"))
-    return call("logical_and" if call.type.dtype == "bool" else "mul", *operands)
+    made: Value = converted("logical_and" if call.type.dtype == "bool" else "mul", "self", "other")(call)
+    return made
 
 
 def reverse_subtraction(call: Call) -> Value:
@@ -141,7 +141,7 @@ def hardtanh(call: Call) -> Value:
 
 def to(call: Call) -> Value:
     """Another type; the operand itself where that is its own."""
-    return call.as_type(call[next(iter(call.arguments))], call.told.dtype)
+    return call.as_type(call[next(iter(call.arguments))], call.told().dtype)
 
 
 def logic(operator: str) -> Translation:

@@ -123,7 +123,7 @@ def upsample(mode: str) -> Translation:
 
     def translation(call: Call) -> Value:
         source = call["input"] if "input" in call.arguments else call["self"]
-        size, axes, said = call.told.shape[2:], len(source.shape) - 2, dict(call.arguments)
+        size, axes, said = call.told().shape[2:], len(source.shape) - 2, dict(call.arguments)
         factors = said.get("scale_factors") or [said.get(name) for name in (("scales_h", "scales_w") if axes == 2 else ("scales",))]
         centred = not said.get("align_corners", False)
         if centred and not all(map(_comes_to, source.shape[2:], factors, size)):
@@ -150,10 +150,11 @@ def _resampled(call: Call, source: Value, factors: Sequence[float], mode: str) -
         places = np.arange(count)
         spots = places / factor if mode == "nearest" else np.maximum((places + 0.5) / factor - 0.5, 0)
         first = np.minimum(np.floor(spots).astype(np.int64), extent - 1)
+        if mode == "nearest":
+            source = call("index_select", source, call.builder.constant(first), dim=axis)
+            continue
         share = np.minimum(spots - first, 1)
-        nearest = mode == "nearest"
-        table = first[:, None] if nearest else np.stack([first, np.minimum(first + 1, extent - 1)], 1)
-        weight = np.ones((count, 1)) if nearest else np.stack([1 - share, share], 1)
-        held = call.builder.constant(table), call.builder.constant(weight.astype(source.dtype.numpy))
-        source = call("resample", source, *held, dim=axis)
+        table = np.stack([first, np.minimum(first + 1, extent - 1)], 1)
+        weight = np.stack([1 - share, share], 1).astype(source.dtype.numpy)
+        source = call("resample", source, call.builder.constant(table), call.builder.constant(weight), dim=axis)
     return source

@@ -14,7 +14,7 @@ from tensorlang.graph import Value
 
 def reshape(call: Call) -> Value:
     """All that torch calls by the shape that it has in the end: view, flatten, squeeze, unsqueeze, ..."""
-    return call.reshaped(call["self"], call.told.shape)
+    return call.reshaped(call["self"], call.told().shape)
 
 
 def repeat(call: Call) -> Value:
@@ -30,7 +30,7 @@ def repeat(call: Call) -> Value:
 def expand(call: Call) -> Value:
     """Repeated to the shape of the result."""
     source: Value = call["self"]
-    return source if source.type == call.told else call("expand", source, shape=call.told.shape)
+    return call.expanded(source, call.told().shape)
 
 
 def permuted(call: Call, dims: Sequence[int]) -> Value:
@@ -75,7 +75,7 @@ def select(call: Call) -> Value:
 
 def parts(call: Call) -> tuple[Value, ...]:
     """Pieces of an axis, one after the other: split, chunk."""
-    dim, made, start = call["dim"] % len(call.told.shape), [], 0
+    dim, made, start = call["dim"] % len(call.told().shape), [], 0
     for kind in call.types:
         assert kind is not None
         made.append(part(call, call["self"], dim, start, start + kind.shape[dim]))
@@ -106,8 +106,7 @@ def turned(call: Call) -> Value:
 
 def copied(call: Call) -> Value:
     """What is copied into a tensor, repeated to its shape, in its type."""
-    source = call.as_type(call["src"], call.told.dtype)
-    return source if source.shape == call.type.shape else call("expand", source, shape=call.type.shape)
+    return call.expanded(call.as_type(call["src"], call.told().dtype), call.type.shape)
 
 
 def unbind(call: Call) -> tuple[Value, ...]:
@@ -148,8 +147,7 @@ def filled(number: Any) -> Translation:
 
     def translation(call: Call) -> Value:
         value = call.arguments.get("fill_value", call.arguments.get("s", number))
-        scalar = call.as_type(value, call.told.dtype)
-        return call("expand", scalar, shape=call.type.shape) if call.type.shape else scalar
+        return call.expanded(call.as_type(value, call.told().dtype), call.type.shape)
 
     return translation
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -19,15 +17,13 @@ def indexed(call: Call) -> Value:
     axes = indexed_axes(call, indices)
     if len(axes) == 1:
         (dim,) = axes
-        chosen = call("index_select", source, line(call, indices[dim]), dim=dim)
+        chosen = call("index_select", source, call.flat(indices[dim]), dim=dim)
         return call.reshaped(chosen, call.type.shape)
     order = first(axes, len(source.shape))
     tuples = tuples_of(call, [indices[axis] for axis in axes])
-    read = call("gather_nd", permuted(call, source, order), tuples)
-    lead = len(tuples.shape) - 1
-    if axes != list(range(axes[0], axes[-1] + 1)) or axes[0] == 0:
-        return read
-    return permuted(call, read, (*range(lead, lead + axes[0]), *range(lead), *range(lead + axes[0], len(read.shape))))
+    read = call("gather_nd", call.permuted(source, order), tuples)
+    lead, before = len(tuples.shape) - 1, before_indexed(axes)
+    return call.permuted(read, (*range(lead, lead + before), *range(lead), *range(lead + before, len(read.shape))))
 
 
 def indexed_axes(call: Call, indices: Sequence[Value | None]) -> list[int]:
@@ -38,38 +34,28 @@ def indexed_axes(call: Call, indices: Sequence[Value | None]) -> list[int]:
     return axes
 
 
+def before_indexed(axes: Sequence[int]) -> int:
+    """How many axes stand before those of the index tensors in what these name: none where the axes that they are for are apart."""
+    return axes[0] if list(axes) == list(range(axes[0], axes[-1] + 1)) else 0
+
+
 def first(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     """An order of all axes in which these come first."""
     return (*axes, *(axis for axis in range(rank) if axis not in axes))
 
 
-def permuted(call: Call, value: Value, order: Sequence[int]) -> Value:
-    """Axes in another order; the value itself where that is its own."""
-    return value if tuple(order) == tuple(range(len(order))) else call.builder("permute", value, dims=tuple(order))
-
-
-def line(call: Call, index: Value) -> Value:
-    """An index as a vector."""
-    return call.reshaped(index, (math.prod(index.shape),))
-
-
 def tuples_of(call: Call, indices: Sequence[Value]) -> Value:
     """Index tensors, repeated to one shape, as tuples along a new last axis."""
     shape = broadcast(*(index.shape for index in indices))
-    columns = [spread(call, call.as_type(index, "int64"), shape) for index in indices]
+    columns = [call.expanded(call.as_type(index, "int64"), shape) for index in indices]
     joined = [call.builder("reshape", column, shape=(*shape, 1)) for column in columns]
     return joined[0] if len(joined) == 1 else call.builder("cat", *joined, dim=len(shape))
-
-
-def spread(call: Call, value: Value, shape: Sequence[Any]) -> Value:
-    """A value repeated to a shape."""
-    return value if value.shape == tuple(shape) else call.builder("expand", value, shape=tuple(shape))
 
 
 def rolled(call: Call) -> Value:
     """Elements moved along axes, those that leave at an end coming in at the other; without axes, of the flat tensor."""
     source, dims = call["self"], call["dims"]
-    made = source if dims else call.reshaped(source, (math.prod(source.shape),))
+    made = source if dims else call.flat(source)
     for shift, dim in zip(call["shifts"], dims or (0,), strict=True):
         extent = made.shape[dim]
         cut = -shift % extent if not isinstance(extent, int) or extent else 0
@@ -89,7 +75,7 @@ def sliding(call: Call) -> Value:
     table = (np.arange(count)[:, None] * step + np.arange(size)).reshape(-1)
     read = call("index_select", source, call.builder.constant(table), dim=dim)
     apart = call.reshaped(read, (*source.shape[:dim], count, size, *source.shape[dim + 1 :]))
-    return permuted(call, apart, (*range(dim + 1), *range(dim + 2, len(apart.shape)), dim + 1))
+    return call.permuted(apart, (*range(dim + 1), *range(dim + 2, len(apart.shape)), dim + 1))
 
 
 def diagonal(call: Call) -> Value:
@@ -98,7 +84,7 @@ def diagonal(call: Call) -> Value:
     rank = len(source.shape)
     rows, columns = call["dim1"] % rank, call["dim2"] % rank
     order = [*(axis for axis in range(rank) if axis not in (rows, columns)), rows, columns]
-    matrices = permuted(call, source, order)
+    matrices = call.permuted(source, order)
     lead, (height, width), count = matrices.shape[:-2], matrices.shape[-2:], call.type.shape[-1]
     if not all(isinstance(extent, int) for extent in (height, width)):
         raise call.refuse("a diagonal of sizes that are known only at a call has no translation")
@@ -126,11 +112,10 @@ def bucket(boundaries: str, value: str) -> Translation:
         if call.arguments.get("side") not in (None, "left", "right") or call.arguments.get("sorter") is not None or len(edges.shape) != 1:
             raise call.refuse("sorter=, and boundaries of several axes, have no translation")
         own = call.as_type(own, edges.dtype)
-        call.arguments.get("out_int32")
         if not call["right"] and call.arguments.get("side") != "right":
-            return call.as_type(call("bucketize", own, edges), call.type.dtype)
+            return call.as_type(call("bucketize", own, edges), call.told("out_int32").dtype)
         above = call.builder("bucketize", call.builder("neg", own), call.builder("neg", edges))
         total = call.builder.scalar(edges.shape[0], "int64")
-        return call.as_type(call.builder("sub", total, above), call.type.dtype)
+        return call.as_type(call.builder("sub", total, above), call.told("out_int32").dtype)
 
     return translation

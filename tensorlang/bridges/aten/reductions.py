@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorlang.bridges.aten.call import Call, Translation
+from tensorlang.bridges.aten.elements import converted
 from tensorlang.graph import Value
 
 
@@ -42,14 +43,10 @@ def extremum(operator: str) -> Translation:
     def translation(call: Call) -> Value:
         source, dim = call["self"], call["dim"]
         if dim is None:
-            source, dim = call.reshaped(source, (math.prod(source.shape),)), 0
+            source, dim = call.flat(source), 0
         return call.reshaped(call(operator, source, dim=dim, keepdim=call["keepdim"]), call.type.shape)
 
     return translation
-
-
-def _flat(call: Call) -> Value:
-    return call.reshaped(call["self"], (math.prod(call["self"].shape),))
 
 
 def largest(operator: str, place: str, element: str) -> Translation:
@@ -57,7 +54,7 @@ def largest(operator: str, place: str, element: str) -> Translation:
 
     def translation(call: Call) -> Any:
         if "other" in call.arguments:
-            return call(element, *(call.as_type(call[name], call.type.dtype) for name in ("self", "other")))
+            return converted(element, "self", "other")(call)
         if "dim" not in call.arguments:
             return call(operator, call["self"], dim=None)
         options = {"dim": call["dim"], "keepdim": call["keepdim"]}
@@ -128,20 +125,15 @@ def _in_order(call: Call, source: Value, dim: int, descending: bool = False) -> 
 def median(call: Call) -> Any:
     """The element in the middle, the lower one of two; along an axis, with its place."""
     if "dim" not in call.arguments:
-        return _at_rank(call, _flat(call), 0, (math.prod(call["self"].shape) + 1) // 2, ())[0]
+        return _at_rank(call, call.flat(call["self"]), 0, (math.prod(call["self"].shape) + 1) // 2, ())[0]
     dim = call["dim"] % max(len(call["self"].shape), 1)
     count = call["self"].shape[dim] if call["self"].shape else 1
-    return _at_rank(call, call["self"], dim, (count + 1) // 2, _shape(call))
+    return _at_rank(call, call["self"], dim, (count + 1) // 2, call.told("keepdim").shape)
 
 
 def ranked(call: Call) -> tuple[Value, Value]:
     """`kthvalue`: the k-th least element, and its place."""
-    return _at_rank(call, call["self"], call["dim"] % max(len(call["self"].shape), 1), call["k"], _shape(call))
-
-
-def _shape(call: Call) -> Sequence[Any]:
-    call.arguments.get("keepdim")
-    return call.type.shape
+    return _at_rank(call, call["self"], call["dim"] % max(len(call["self"].shape), 1), call["k"], call.told("keepdim").shape)
 
 
 def _at_rank(call: Call, source: Value, dim: int, rank: int, shape: Sequence[Any]) -> tuple[Value, Value]:

@@ -6,13 +6,13 @@ All other gradients torch takes apart into operators of the forward direction.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import tensorlang as tl
 from tensorlang.bridges.aten.call import Call
+from tensorlang.bridges.aten.windows import spread
 from tensorlang.graph import Value
 
 
@@ -61,18 +61,13 @@ def convolution_gradients(call: Call) -> tuple[Value | None, ...]:
     grad, source, weight = call["grad_output"], call["input"], call["weight"]
     if len(source.shape) != 4 or call["transposed"] or any(call["output_padding"]) or call["groups"] != 1:
         raise call.refuse("gradients of convolutions that have groups, are transposed or not of images have no translation")
-    options = [_pair(call[name]) for name in ("stride", "padding", "dilation")]
+    options = [spread(call[name], 2) for name in ("stride", "padding", "dilation")]
     wanted = call["output_mask"]
     return (
         _of_input(call, grad, source, weight, *options) if wanted[0] else None,
         _of_weight(call, grad, source, weight, *options) if wanted[1] else None,
         call.builder("sum", grad, dim=(0, 2, 3)) if wanted[2] else None,
     )
-
-
-def _pair(entries: Sequence[int]) -> tuple[int, int]:
-    first, last = tuple(entries) * (2 if len(entries) == 1 else 1)
-    return first, last
 
 
 def _of_input(call: Call, grad: Value, source: Value, weight: Value, stride: Any, padding: Any, dilation: Any) -> Value:

@@ -108,8 +108,8 @@ def pooling(translation: Callable[[Call, int], Any], axes: int) -> Translation:
     return of_batches(lambda _: axes, "self")(lambda call: translation(call, axes))
 
 
-def _window(call: Call, axes: int) -> dict[str, Any]:
-    """What all pooling says; of `sides`, the one after an axis goes on to the end of the last window, one more by `ceil_mode`."""
+def _window(call: Call, axes: int) -> tuple[dict[str, Any], tuple[tuple[int, int], ...]]:
+    """What all pooling says, and padding by sides: that after an axis goes on to the end of the last window, one more by `ceil_mode`."""
     size = spread(call["kernel_size"], axes)
     stride = spread(call["stride"] or size, axes)
     widths, gaps = spread(call["padding"], axes), spread(call.arguments.get("dilation") or 1, axes)
@@ -120,13 +120,12 @@ def _window(call: Call, axes: int) -> dict[str, Any]:
             if not isinstance(reached, int) or not isinstance(extent, int):
                 raise call.refuse("ceil_mode= of sizes that are known only at a call has no translation")
             sides[axis] = (widths[axis], max(widths[axis], reached - extent))
-    return {"kernel_size": size, "stride": stride, "padding": widths, "dilation": gaps, "sides": tuple(sides)}
+    return {"kernel_size": size, "stride": stride, "padding": widths, "dilation": gaps}, tuple(sides)
 
 
 def max_pool(call: Call, axes: int) -> Any:
     """Windows of maxima, and where in its plane each was found."""
-    told = _window(call, axes)
-    sides = told.pop("sides")
+    told, sides = _window(call, axes)
     even = all(before == after for before, after in sides)
     general = told | {"padding": sides}
     made = call("max_pool2d", call["self"], **told) if axes == 2 and even else call("max_pool", call["self"], **general)
@@ -141,8 +140,8 @@ def max_pool(call: Call, axes: int) -> Any:
 
 def avg_pool(call: Call, axes: int) -> Value:
     """Windows of means; what `ceil_mode` adds behind the padding counts for nothing."""
-    told = _window(call, axes)
-    sides, widths, counted = told.pop("sides"), told["padding"], call.arguments.get("count_include_pad", True)
+    told, sides = _window(call, axes)
+    counted = call.arguments.get("count_include_pad", True)
     divisor = call.arguments.get("divisor_override")
     even = all(before == after for before, after in sides)
     if divisor is not None and not even:
@@ -152,7 +151,7 @@ def avg_pool(call: Call, axes: int) -> Value:
         del told["dilation"]
         made = call("avg_pool2d", call["self"], count_include_pad=counted, **told)
     else:
-        excess = tuple(after - width for (_, after), width in zip(sides, widths, strict=True))
+        excess = tuple(after - before for before, after in sides)
         made = call("avg_pool", call["self"], count_include_pad=counted, excess=excess, **(told | {"padding": sides}))
     if divisor is None:
         return made
@@ -165,9 +164,8 @@ def adaptive_mean(call: Call, axes: int) -> Value:
     size = spread(call["output_size"], axes)
     if set(size) == {1}:
         return call("mean", source, dim=tuple(range(-axes, 0)), keepdim=True)
-    image = _known_extents(call, source.shape[-axes:])
-    if all(extent % count == 0 for extent, count in zip(image, size, strict=True)):
-        window = tuple(extent // count for extent, count in zip(image, size, strict=True))
+    image, window = _shares(call, source.shape[-axes:], size)
+    if window is not None:
         return call("avg_pool2d" if axes == 2 else "avg_pool", source, kernel_size=window, stride=window)
     for axis, (extent, count) in enumerate(zip(image, size, strict=True), start=2):
         table, there = _rows(extent, count)
@@ -179,9 +177,8 @@ def adaptive_mean(call: Call, axes: int) -> Value:
 def adaptive_max(call: Call, axes: int) -> tuple[Value, None]:
     """Maxima of windows that share the image, without their places."""
     source, size = call["self"], spread(call["output_size"], axes)
-    image = _known_extents(call, source.shape[-axes:])
-    if all(extent % count == 0 for extent, count in zip(image, size, strict=True)):
-        window = tuple(extent // count for extent, count in zip(image, size, strict=True))
+    image, window = _shares(call, source.shape[-axes:], size)
+    if window is not None:
         return call("max_pool2d" if axes == 2 else "max_pool", source, kernel_size=window, stride=window), None
     for axis, (extent, count) in enumerate(zip(image, size, strict=True), start=2):
         table, _ = _rows(extent, count)
@@ -191,10 +188,12 @@ def adaptive_max(call: Call, axes: int) -> tuple[Value, None]:
     return source, None
 
 
-def _known_extents(call: Call, image: Sequence[Any]) -> tuple[int, ...]:
+def _shares(call: Call, image: Sequence[Any], size: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """The extents of an image that windows share, and those of a window where they share it evenly."""
     if any(not isinstance(extent, int) for extent in image):
         raise call.refuse(f"windows that share {tuple(image)}, known only at a call, have no translation")
-    return tuple(image)
+    parts = [divmod(extent, count) for extent, count in zip(image, size, strict=True)]
+    return tuple(image), None if any(rest for _, rest in parts) else tuple(extent for extent, _ in parts)
 
 
 def _rows(extent: int, count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensorlang.bridges.aten.call import Call, Translation
-from tensorlang.bridges.aten.places import first, indexed_axes, line, permuted, spread, tuples_of
+from tensorlang.bridges.aten.places import before_indexed, first, indexed_axes, tuples_of
 from tensorlang.graph import Value
 
 _REDUCE: Final = {None: "set", "add": "add", "sum": "add", "amax": "max", "amin": "min"}
@@ -26,12 +26,11 @@ def put(call: Call) -> Value:
     order = first(axes, len(source.shape))
     tuples = tuples_of(call, [indices[axis] for axis in axes])
     lead, rest = tuples.shape[:-1], [source.shape[axis] for axis in order[len(axes) :]]
-    together = axes == list(range(axes[0], axes[-1] + 1))
-    before = axes[0] if together else 0
-    blocks = spread(call, values, (*rest[:before], *lead, *rest[before:]))
-    blocks = permuted(call, blocks, (*range(before, before + len(lead)), *range(before), *range(before + len(lead), len(blocks.shape))))
-    made = call("scatter_nd", permuted(call, source, order), tuples, blocks, reduce=reduce)
-    return permuted(call, made, [order.index(axis) for axis in range(len(order))])
+    before = before_indexed(axes)
+    blocks = call.expanded(values, (*rest[:before], *lead, *rest[before:]))
+    blocks = call.permuted(blocks, (*range(before, before + len(lead)), *range(before), *range(before + len(lead), len(blocks.shape))))
+    made = call("scatter_nd", call.permuted(source, order), tuples, blocks, reduce=reduce)
+    return call.permuted(made, [order.index(axis) for axis in range(len(order))])
 
 
 def scattered(reduce: str | None = None) -> Translation:
@@ -46,7 +45,7 @@ def scattered(reduce: str | None = None) -> Translation:
         if not isinstance(src, Value):
             src = call.as_type(src, source.dtype)
         if not src.shape:
-            src = spread(call, src, index.shape)
+            src = call.expanded(src, index.shape)
         for axis, extent in enumerate(index.shape):
             if src.shape[axis] != extent:
                 src = call.builder("slice", src, dim=axis, start=0, end=extent)
@@ -71,56 +70,51 @@ def _rows(call: Call, reduce: str, factor: Any) -> Value:
     order = first([dim], len(target.shape))
     made = call(
         "scatter_nd",
-        permuted(call, target, order),
-        tuples_of(call, [line(call, call["index"])]),
-        permuted(call, blocks, order),
+        call.permuted(target, order),
+        tuples_of(call, [call.flat(call["index"])]),
+        call.permuted(blocks, order),
         reduce=reduce,
     )
-    return permuted(call, made, [order.index(axis) for axis in range(len(order))])
+    return call.permuted(made, [order.index(axis) for axis in range(len(order))])
 
 
 def written(call: Call) -> Value:
     """`slice_scatter`: a part of an axis replaced."""
     source: Value = call["self"]
     src: Value = call["src"]
-    dim, step = call["dim"] % len(source.shape), call["step"]
-    extent = source.shape[dim]
-    start, end = (_place(call, call[name], extent, missing) for name, missing in (("start", 0), ("end", extent)))
-    if step != 1:
-        index = call.builder.constant(np.arange(start, max(start, end), step), call.name)
-        return _rows(call.changed(source=src, index=index, dim=dim), "set", 1)
-    if end <= start:
+    dim = call["dim"] % len(source.shape)
+    extent, ends = source.shape[dim], (call["start"], call["end"])
+    if not isinstance(extent, int) or not all(isinstance(end, int | None) for end in ends):
+        raise call.refuse("writing a part of an axis whose extent is known only at a call has no translation")
+    places = range(extent)[slice(*ends, call["step"])]
+    if not places:
         return source
-    before, after = (call.builder("slice", source, dim=dim, start=one, end=other) for one, other in ((0, start), (end, extent)))
+    if places.step != 1:
+        return _rows(call.changed(source=src, index=call.builder.constant(np.array(places), call.name)), "set", 1)
+    around = ((0, places.start), (places.stop, extent))
+    before, after = (call.builder("slice", source, dim=dim, start=start, end=end) for start, end in around)
     pieces = [piece for piece in (before, src, after) if piece.shape[dim]]
     return src if len(pieces) == 1 else call("cat", *pieces, dim=dim)
-
-
-def _place(call: Call, place: Any, extent: Any, missing: Any) -> int:
-    found = missing if place is None else place
-    if not isinstance(found, int) or not isinstance(extent, int):
-        raise call.refuse("writing a part of an axis whose extent is known only at a call has no translation")
-    return min(max(found + extent if found < 0 else found, 0), extent)
 
 
 def selected(call: Call) -> Value:
     """`select_scatter`: one element of an axis replaced."""
     dim = call["dim"] % len(call["self"].shape)
-    index = call["index"] if call["index"] >= 0 else call["index"] + call["self"].shape[dim]
+    index = call["index"] % call["self"].shape[dim]
     src = call.reshaped(call["src"], (*call["src"].shape[:dim], 1, *call["src"].shape[dim:]))
     return written(call.changed(src=src, dim=dim, start=index, end=index + 1, step=1))
 
 
 def bags(call: Call) -> tuple[Value, None, None, None]:
     """Sums or means of rows of a table, a bag of them from each offset on: `embedding_bag`."""
-    weight, indices, offsets, mode, last = (call[name] for name in ("weight", "indices", "offsets", "mode", "include_last_offset"))
+    weight, indices, offsets, mode = (call[name] for name in ("weight", "indices", "offsets", "mode"))
+    number = call.told("include_last_offset").shape[0]
     if mode not in (0, 1):
         raise call.refuse("mode='max' has no translation")
     b, (count,) = call.builder, indices.shape
     if not isinstance(count, int):
         raise call.refuse("bags of indices whose number is known only at a call have no translation")
-    ends = b("slice", offsets, dim=0, start=1, end=offsets.shape[0])
-    ends = b("slice", ends, dim=0, start=0, end=call.type.shape[0] - 1) if last else ends
+    ends = b("slice", offsets, dim=0, start=1, end=number)
     own = b("bucketize", b.constant(np.arange(1, count + 1, dtype=offsets.dtype.numpy)), ends)
     rows = b("index_select", weight, indices, dim=0)
     if (factors := call.arguments.get("per_sample_weights")) is not None:
@@ -131,6 +125,6 @@ def bags(call: Call) -> tuple[Value, None, None, None]:
     if mode == 0:
         return sums, None, None, None
     ones = b("expand", b.scalar(1, weight.dtype), shape=(count,))
-    none = b("expand", b.scalar(0, weight.dtype), shape=call.type.shape[:1])
+    none = b("expand", b.scalar(0, weight.dtype), shape=(number,))
     sizes = b("maximum", b("scatter_nd", none, tuples, ones, reduce="add"), b.scalar(1, weight.dtype))
-    return call("div", sums, b("reshape", sizes, shape=(call.type.shape[0], 1))), None, None, None
+    return call("div", sums, b("reshape", sizes, shape=(number, 1))), None, None, None
