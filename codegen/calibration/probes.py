@@ -107,7 +107,7 @@ class Bench:
         """The caches by name, each with the bytes to measure it by, and the latency that ships."""
         before = 0
         for place, cache in enumerate(self.machine.caches):
-            yield f"L{place + 1}", min(cache.size // 2, AROUND * before) if before else cache.size // 2, cache.latency
+            yield f"L{place + 1}", min(cache.size // 2, AROUND * before if before else cache.size, self.beyond), cache.latency
             before = cache.size
 
     # Arithmetic -----------------------------------------------------------------------------------------------------------------
