@@ -26,6 +26,8 @@ from tensorlang.ir.printer import text
 
 Array: TypeAlias = npt.NDArray[Any]
 
+KEYWORDS: Final = ("out", "workspace", "threads")
+"""What a call says by keyword beside its inputs and dims."""
 _LIMIT: Final = 2**63
 
 
@@ -120,7 +122,7 @@ def _by_name(signature: Signature, bound: Mapping[str, Array], args: Sequence[An
         if name in names:
             given[name] = value
         elif name not in signature.dims:
-            known = ["out", "workspace", *names, *signature.dims]
+            known = [*KEYWORDS, *names, *signature.dims]
             raise CallError(f"{signature}: there is no argument {name!r}{did_you_mean(name, known)}")
     missing = [name for name in names if name not in given]
     if missing:
@@ -168,6 +170,8 @@ def _solve(signature: Signature, inputs: Sequence[Array], dims: dict[str, int]) 
     missing = [name for name in signature.dims if name not in dims]
     if missing:
         names = ", ".join(map(repr, missing))
+        if missing[0] in KEYWORDS:
+            raise CallError(f"{signature}: the inputs do not fix dim {names}, and {missing[0]}= says something else; rename the dim")
         raise CallError(f"{signature}: the inputs do not fix dim {names}; pass it by keyword ({missing[0]}=...) or check their shapes")
     return dims
 

@@ -65,7 +65,7 @@ class Caller:
         """The address of the number of threads."""
         return self._counter
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         """Check, convert, run; see `arguments.prepare` for what is refused."""
         chosen = self.chosen(keywords)
         return chosen.run(chosen.prepared(args, keywords))

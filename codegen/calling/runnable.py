@@ -61,7 +61,7 @@ class Runnable:
         if why_foreign(program.target) is None:
             self._caller = Caller(program, library)
 
-    def __call__(self, *inputs: Any, **keywords: Any) -> Any:
+    def __call__(self, /, *inputs: Any, **keywords: Any) -> Any:
         """Run the kernel. The first call makes the machine code entry, later ones do not come here."""
         caller = self._linked
         self._make_fast(caller)
@@ -122,7 +122,7 @@ class Runnable:
         """Why this schedule: which record of a database it is, or why it is the default one; empty for one that was given."""
         return self.program.provenance_reason
 
-    def cost(self, **dims: int) -> dict[str, int]:
+    def cost(self, /, **dims: int) -> dict[str, int]:
         """Arithmetic and compulsory memory traffic of one call: "flops" and "bytes". Dims are given by keyword.
 
         Operations are counted exactly (at most, where data decides or the kernel was read from a file).
@@ -160,7 +160,7 @@ class Runnable:
             raise CallError(f"{self.name}: LLVM cannot read the source that the kernel's file holds: {reason}")
         return safe_compilation.rendered(compiled.source, compiled.machine, form, compiled.passes)
 
-    def bind(self, *inputs: Any, **keywords: Any) -> Callable[[], Any]:
+    def bind(self, /, *inputs: Any, **keywords: Any) -> Callable[[], Any]:
         """A call without arguments, for repeated use of the same buffers; outputs that are not given are allocated once.
 
         Raises `CallError` as a call does.
@@ -177,7 +177,7 @@ class Runnable:
             return functools.partial(self, *passed, out=invocation.result, **handed.plain(invocation))
         return functools.partial(caller.run, invocation)
 
-    def time(self, *inputs: Any, repeats: int = 10, **keywords: Any) -> Timing:
+    def time(self, /, *inputs: Any, repeats: int = 10, **keywords: Any) -> Timing:
         """Time calls with these arguments, warm: `repeats` samples in seconds, each of a millisecond or more.
 
         Raises `CallError` as a call does.

@@ -80,7 +80,7 @@ class Callee(Protocol):
     def fail(self) -> Callable[[], Any]:
         """What raises where the function failed; it must not refer to the instance."""
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         """The careful call."""
 
 

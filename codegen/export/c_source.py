@@ -25,7 +25,7 @@ from tensorlang.codegen.lowering.lower import lower
 from tensorlang.errors import BuildError
 from tensorlang.ir.dtype import dtype
 
-_NAME: Final = re.compile(r"t\d+_")
+_NAME: Final = re.compile(r"\bt\d+_\b")  # `int32_t` holds t32_
 _MADE: Final = re.compile(r" *const \w+ (t\d+_) = ")
 _ARRAY: Final = re.compile(r"( +)\w+ (\w+)(?:\[\d+\])+(?: = \{0\})?;")
 MOST_BOUND: Final = 1 << 16

@@ -43,7 +43,7 @@ class Kernel(Runnable):
         """
         return get_threads() if self.program.threads is None else self.program.threads
 
-    def prepack(self, **constants: Any) -> Kernel:
+    def prepack(self, /, **constants: Any) -> Kernel:
         """A kernel in which these inputs are fixed to what they hold now, packed once: `f.prepack(B=b)(a)` is `f(a, b)`.
 
         How they are packed is found out once for a kernel; after that only the packing itself takes time. An array that is read-only, and
@@ -54,7 +54,7 @@ class Kernel(Runnable):
 
         return prepack(self.program, self.library, constants, type(self))
 
-    def repack(self, **constants: Any) -> Kernel:
+    def repack(self, /, **constants: Any) -> Kernel:
         """A kernel with the same code on other weights: `f.prepack(B=b).repack(B=c)` is `f.prepack(B=c)`, and nothing is built.
 
         This kernel stays as it is, so that calls which run go on. Raises `CallError` for a name that `prepack` did not fix and for an array
@@ -74,7 +74,7 @@ class Kernel(Runnable):
             raise CallError(f"{signature!r:.100} is no signature of {ours}")
         return Kernel(self.program.under(signature), self.library)
 
-    def report(self, *inputs: Any, repeats: int = 10, **keywords: Any) -> Report:
+    def report(self, /, *inputs: Any, repeats: int = 10, **keywords: Any) -> Report:
         """What the kernel does, how fast it is on this machine, and what bounds it.
 
         Without arrays it makes operands of its own; dims are then given by keyword. Time and the machine's peaks are measured, the

@@ -25,7 +25,7 @@ Legal where the reduction is the only use of the tensor inside the loop and the 
 tile of a scatter may hold an element twice only where that does no harm (see `require_distinct`); each place of a partial tile is combined
 with its element, so that there it never does.
 The copies touch elements that a condition around the reduction may leave alone: what they touch is inside (see `in_bounds`), goes back as
-it was, and loops around that run in parallel are proved again.
+it was, and loops around that run in parallel are proved again. Under a condition that is the same in all of `at`, they are tested too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tensorlang.schedules.directives.loop_kinds import require_kinds
 from tensorlang.schedules.directives.pack import require_early_indices
 from tensorlang.schedules.legality.accesses import accesses, conditions_around, reads
 from tensorlang.schedules.legality.dependences import conflict, repeated
-from tensorlang.schedules.legality.in_bounds import access_guard, covers, guarded
+from tensorlang.schedules.legality.in_bounds import access_guard, conditions_throughout, covers, guarded
 from tensorlang.schedules.placement.local_copies import (
     Clone,
     clone,
@@ -112,10 +112,13 @@ class Accumulate(Directive):
             clones.append(made)
             return made
 
-        held = conditions_around(nest, loop)
+        # Where the separate initialisation stays, a tile that nothing happens to need not be fetched, nor go back.
+        spared = [] if removable else conditions_throughout(nest, loop, store, outer)
+        held = (*conditions_around(nest, loop), *spared)
 
         def moved(made: Clone, index: tuple[Expr, ...], copied: Store) -> Stmt:
-            return made.in_loops(guarded(access_guard(scoped(), store.buffers[0], index, (*outer, *made.loops), held), copied))
+            test = access_guard(scoped(), store.buffers[0], index, (*outer, *made.loops), held)
+            return made.in_loops(guarded(test, copied, *spared))
 
         assert store.reducer is not None
         starts: list[Stmt] = []

@@ -96,7 +96,8 @@ class ComputeAt(Directive):
         self._require_storage(outer)
         names = {buffer.name for buffer in buffers}
         own = (self.stage, f"{self.stage}.init")
-        uses = [(access.index, access.loops[len(outer) :]) for access in accesses(loop, outer[:-1]) if access.buffer.name in names]
+        inside = [access for access in accesses(loop, outer[:-1]) if access.buffer.name in names and access.stage not in own]
+        uses = [(access.index, access.loops[len(outer) :]) for access in inside]
         if not uses:
             raise Refusal("TL-S301", f"{self.stage!r} is not used inside {short(self.loop)!r}", stage=self.stage, loop=self.loop)
         everywhere = [access for access in accesses(nest.body) if access.buffer.name in names and access.stage not in own]

@@ -12,10 +12,11 @@ and what a test would have to read has to be inside by itself, or the directive 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 
 from tensorlang import ir
+from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.polyhedra import find, uncovered
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import (
@@ -38,10 +39,10 @@ from tensorlang.ir import (
 )
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, equations, in_scope, tile_count
-from tensorlang.ir.traverse import children
+from tensorlang.ir.traverse import axes_of, children, loads_of
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.legality.accesses import facts_of
-from tensorlang.schedules.rewriting.edit import path_to
+from tensorlang.schedules.legality.accesses import conditions_around, facts_of
+from tensorlang.schedules.rewriting.edit import loops as loops_of, path_to, stores
 
 
 def place_facts(nest: Nest, loops: Sequence[For], around: Sequence[Expr] = ()) -> list[Expr]:
@@ -67,9 +68,10 @@ def access_guard(nest: Nest, buffer: Buffer, index: Sequence[Expr], loops: Seque
     return reduce(lambda left, right: Binary("and", left, right), open_sides) if open_sides else None
 
 
-def guarded(test: Expr | None, stmt: Stmt) -> Stmt:
-    """The statement where a test holds."""
-    return stmt if test is None else If(test, stmt)
+def guarded(test: Expr | None, stmt: Stmt, *more: Expr) -> Stmt:
+    """The statement where a test holds, and more of them, which come first."""
+    tests = [*more, *([] if test is None else [test])]
+    return If(reduce(lambda left, right: Binary("and", left, right), tests), stmt) if tests else stmt
 
 
 def covers(nest: Nest, store: Store, start: Store, loops: Sequence[For]) -> bool:
@@ -131,23 +133,46 @@ def sides_left(index: Iterable[Expr], shape: Iterable[Expr], facts: Sequence[Exp
     return found
 
 
-def _require_readable(expr: Expr, facts: Sequence[Expr], target: Buffer) -> None:
-    """Raise `Refusal` unless everything that an expression reads is inside, given the facts and the selects around each read."""
+def reads_left(expr: Expr, facts: Sequence[Expr]) -> Iterator[Buffer]:
+    """What an expression reads elements of that are not known to exist, given the facts and the selects around each read."""
     match expr:
         case Select(cond, yes, no):
-            _require_readable(cond, facts, target)
-            _require_readable(yes, [*facts, cond], target)
-            _require_readable(no, [*facts, Unary("not", cond)], target)
+            yield from reads_left(cond, facts)
+            yield from reads_left(yes, [*facts, cond])
+            yield from reads_left(no, [*facts, Unary("not", cond)])
         case _:
             for part in children(expr):
-                _require_readable(part, facts, target)
+                yield from reads_left(part, facts)
             if isinstance(expr, Load) and isinstance(expr.buffer, Buffer) and sides_left(expr.index, expr.buffer.shape, facts):
-                raise Refusal(
-                    "TL-S302",
-                    f"where {target.name!r} is touched is read from {expr.buffer.name!r}, and that element exists only under a condition "
-                    "that the copy would leave",
-                    stage=target.name,
-                )
+                yield expr.buffer
+
+
+def _require_readable(expr: Expr, facts: Sequence[Expr], target: Buffer) -> None:
+    """Raise `Refusal` unless everything that an expression reads is inside."""
+    for buffer in reads_left(expr, facts):
+        raise Refusal(
+            "TL-S302",
+            f"where {target.name!r} is touched is read from {buffer.name!r}, and that element exists only under a condition "
+            "that the copy would leave",
+            stage=target.name,
+        )
+
+
+def conditions_throughout(nest: Nest, loop: For, store: Store, outer: Sequence[For]) -> list[Expr]:
+    """The conditions inside a loop, around a store, that are the same in all of its iterations and can be tested before it.
+
+    None of their axes belongs to a loop inside, they read nothing that is written there, and what they read exists by what holds around.
+    """
+    around = conditions_around(nest, loop)
+    inside = {part.loop for part in loops_of(loop.body)}
+    written = {buffer for part in stores(loop.body) for buffer in part.buffers}
+    facts, found = place_facts(nest, outer, around), list[Expr]()
+    for cond in conjuncts(conditions_around(nest, store)[len(around) :]):
+        fixed = not closure(nest, axes_of(cond)) & inside and not any(load.buffer in written for load in loads_of(cond))
+        if fixed and next(reads_left(cond, facts), None) is None:
+            found.append(cond)
+            facts.append(cond)
+    return found
 
 
 def is_whole_axis(part: Expr, extent: Expr, loops: Sequence[For], relations: Sequence[Relation]) -> bool:

@@ -54,7 +54,7 @@ class Dim:
         """The dims that it is made of, by name in order of appearance, with their bounds."""
         return {name: (node.least, node.most) for name, node in dims_in((self.node,)).items()}
 
-    def at(self, **sizes: int) -> int:
+    def at(self, /, **sizes: int) -> int:
         """The extent where dims have these sizes. Raises `DefinitionError` where one is missing."""
         found = known_value(self.node, sizes)
         if found is None:

@@ -59,7 +59,7 @@ class Sequence:
         self._caller = caller
         self._fast: tuple[object, ...] | None = None
 
-    def __call__(self, *inputs: Any, **keywords: Any) -> Any:
+    def __call__(self, /, *inputs: Any, **keywords: Any) -> Any:
         """Run all steps. The first call makes the machine code entry, later ones do not come here."""
         if self._fast is None:
             with binding.lock:  # as for a kernel: the first installation compiles
@@ -119,7 +119,7 @@ class _Driven:
         self._words, self._keep = words, keep
         self.fail = _failure(signature.name, words, tuple(fails))
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         invocation = prepare(self.signature, self.bound, args, keywords)
         start, *values = invocation.words
         if self._run(start, (_COUNT * len(values))(*values), len(values)):

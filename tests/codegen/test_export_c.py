@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import ml_dtypes
@@ -186,6 +187,19 @@ def test_conversions_bring_only_what_they_use(tmp_path: Any, dtype: str) -> None
     for name, body in bodies.items():
         tl.build(tl.compute((8,), body, name="Y"), name=name).export(tmp_path, formats=("c", "h"))
         run("cc", "-std=c99", "-Wall", "-Werror", "-ffreestanding", "-c", f"{name}.c", folder=tmp_path)
+
+
+def test_a_name_is_not_read_out_of_that_of_a_type(tmp_path: Any) -> None:
+    """`int32_t` holds t32_: what is numbered so and read nowhere is left out as everything else is."""
+    A, k = tl.placeholder((9,), "int32", name="A"), tl.reduce_axis((0, 5), name="k")
+    stages = [tl.compute((4,), lambda i, n=n: tl.argmax(A[i + k] * n, axis=k), name=f"S{n}") for n in range(1, 7)]
+    schedule = tl.Schedule(*stages)
+    for n in range(1, 7):
+        schedule.accumulate(f"S{n}", at=f"S{n}.i", partial=True)
+    path = tl.build(schedule, name="many").export(tmp_path, formats=("c", "h"))["c"]
+    words = re.findall(r"\b\w+\b", path.read_text())
+    assert {"t8_", "t16_", "t32_"} <= set(words) and all(words.count(word) > 1 for word in words if re.fullmatch(r"t\d+_", word))
+    run("cc", "-std=c99", "-Wall", "-Werror", "-ffreestanding", "-c", "many.c", folder=tmp_path)
 
 
 def test_the_source_is_short_has_the_names_of_the_nest_and_needs_no_library(tmp_path: Any) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tensorlang as tl
 from tensorlang import ir
 from tensorlang.codegen.cache.signature import Signature
 from tensorlang.errors import CallError
@@ -85,6 +86,20 @@ def test_a_dim_that_no_input_fixes_is_passed_by_keyword() -> None:
     assert kernel(np.zeros(2, "f4"), n=4).shape == (4,)
     with pytest.raises(CallError, match=r"expected shape \(3,\) with n = 6, got \(2,\)"):
         kernel(np.zeros(2, "f4"), n=6)
+
+
+@pytest.mark.parametrize("name", ["self", "args", "keywords"])
+def test_a_dim_may_have_the_name_of_a_parameter_of_ours(name: str) -> None:
+    kernel = tl.build(tl.compute((tl.dim(name),), lambda i: i * 2, name="E"))
+    assert kernel(**{name: 3}).tolist() == kernel(**{name: 3}).tolist() == [0, 2, 4]
+    assert kernel.bind(**{name: 2})().tolist() == [0, 2] and kernel.cost(**{name: 2})["flops"] > 0
+
+
+@pytest.mark.parametrize("name", ["out", "workspace", "threads"])
+def test_a_dim_whose_keyword_says_something_else_has_to_be_renamed(name: str) -> None:
+    kernel = tl.build(tl.compute((tl.dim(name),), lambda i: i * 2, name="E"))
+    with pytest.raises(CallError, match=f"do not fix dim '{name}', and {name}= says something else; rename the dim"):
+        kernel()
 
 
 def test_a_negative_extent_is_refused() -> None:

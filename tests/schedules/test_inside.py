@@ -70,6 +70,26 @@ def test_a_tile_of_a_scatter_is_loaded_and_stored_only_where_it_is_inside(progra
         right(tiled, *inputs)
 
 
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_tile_to_which_nothing_is_added_is_not_fetched(partial: bool) -> None:
+    """The condition of a scatter that is the same for all that a tile sums up is tested before it is loaded, and before it goes back."""
+    v, i = tl.placeholder((12, 5), "int32", name="V"), tl.placeholder((12,), "int64", name="I")
+    start = tl.compute((4,), lambda x: tl.cast(x, "int32"), name="Z")
+    axes = tl.reduce_axis(12, name="p"), tl.reduce_axis(5, name="q")
+
+    def where(p: Any, q: Any) -> Any:
+        return (i[p] >= 0) & (i[p] < 4) & (p % 3 == 1) & (v[p, q] > 2)
+
+    s = tl.Schedule(tl.scatter(start, axes, lambda p, q: i[p], lambda p, q: v[p, q], where=where, name="H"))
+    s.accumulate("H", at="H.p", partial=partial)
+    ends = ["H_acc.add"] if partial else ["H_acc.load", "H_acc.store"]
+    lines = str(s).splitlines()
+    for end in ends:
+        (place,) = [place for place, line in enumerate(lines) if line.endswith(f"# {end}")]
+        assert "(p % 3 == 1)" in lines[place - 1] and "V[" not in lines[place - 1]
+    right(s, np.arange(60, dtype="int32").reshape(12, 5) % 7, WILD)
+
+
 @pytest.mark.parametrize("reduce", ["add", "min", "max"])
 @pytest.mark.parametrize("program", [scattered, offset])
 def test_partial_results_of_a_scatter_are_whole_tensors(program: Any, reduce: str) -> None:

@@ -165,6 +165,23 @@ def test_an_implicit_stage_that_reads_what_its_loops_write_stays() -> None:
     assert error.counterexample["first"]["stage"] == "Y"
 
 
+def test_what_a_loop_uses_is_read_in_it_whatever_its_name() -> None:
+    """A loop that two stages shared keeps the name of the one that has left it."""
+    s = tl.Schedule(_twice())
+    s.fuse_loops("P.i", "C.init.i")
+    s.decompose_reduction("C.k")
+    verdict = s.can("compute_at", "P", "C.init.i")
+    assert verdict.error is not None and "is not used inside" in str(verdict.error)
+    check(s)
+
+
+def _twice() -> Tensor:
+    a, b, k = tl.placeholder((8, 6), name="A"), tl.placeholder((3, 6), name="B"), tl.reduce_axis(6, name="k")
+    p = tl.compute((8, 6), lambda i, j: a[i, j] + 1, name="P")
+    result: Tensor = tl.compute((8, 3), lambda i, j: tl.sum(p[i, k] * b[j, k], axis=k), name="C")
+    return result
+
+
 def test_compute_root_undoes_compute_at() -> None:
     for factor in (1, 4, 5):
         s = tl.Schedule(blur())

@@ -110,3 +110,16 @@ def test_products_of_small_matrices_are_right(order: int, depth: int) -> None:
     product = tl.compute((9, order, order), lambda z, i, j: tl.sum(a[z, i, r] * b[z, r, j], axis=r), name="D")
     strategy = choose(product, target("native"), 1)
     check(strategy.schedule(strategy.default), interpret=False)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "bool"])
+@pytest.mark.parametrize("shape", [(40, 24), (37, 6), (tl.dim("n"), 3)], ids=["24", "6", "3"])
+def test_rows_of_bytes_turned_around_are_a_run_whatever_the_vectors(shape: tuple[Any, int], dtype: str) -> None:
+    """Of vectors of 64 bytes, three are more than lanes may be: then halves of them."""
+    image = tl.placeholder(shape, dtype, name="A")
+    flipped = tl.compute(shape, lambda i, j: image[shape[0] - 1 - i, j], name="flip")
+    for cpu in ("znver3", "sapphirerapids", "znver5"):
+        strategy = choose(flipped, target(cpu), 1)
+        check(strategy.schedule(strategy.default), dims={"n": 50}, interpret=False)
+    wide = choose(flipped, target("sapphirerapids"), 1)
+    assert isinstance(wide, ProgramStrategy) and "vector" in str(wide.schedule(wide.default))

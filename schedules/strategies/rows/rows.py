@@ -33,8 +33,8 @@ from tensorlang.schedules.strategies.processor import Processor
 
 MAX_LANES = 128
 """Elements in flight, at most."""
-SHORT_LANES = 4
-"""Vectors of a run of short axes, at most, where those are more elements."""
+SHORT_LANES = MAX_LANES // 4
+"""Lanes of a vector in a run of short axes where whole ones of bytes are too many: three have to be in flight for three channels."""
 RAGGED_FROM = 4
 """Vectors in a range that data tells, on average, below which masks at both of its ends cost more than lanes give."""
 
@@ -64,7 +64,11 @@ class RowVectors:
         """Any stage can be run this way; `plain` is the program before it is scheduled, as the cost model reads it."""
         lanes = machine.lanes(stage.widest)
         vector = _vector(stage, lanes)
-        run = run_of(stage, lanes, max(MAX_LANES, SHORT_LANES * lanes)) if vector is not None and size(vector) < lanes else None
+        run = None
+        if vector is not None and size(vector) < lanes:
+            run = run_of(stage, lanes, MAX_LANES)
+            if run is None and lanes > SHORT_LANES and (run := run_of(stage, SHORT_LANES, MAX_LANES)) is not None:
+                lanes = SHORT_LANES
         vector = vector if run is None else run.loops[-1]
         shared = threads > 1 and bool(stage.outer) and worth_threads(stage, vector, plain, machine, threads)
         phases = TOGETHER if vector is None or run is not None else Phases.of(stage, vector, lanes)

@@ -137,7 +137,7 @@ class CompiledGraph:
         """
         return self.assembly(**dims).sequence.export(directory, formats)
 
-    def bytecode(self, **dims: int) -> bytes:
+    def bytecode(self, /, **dims: int) -> bytes:
         """What a call does, for these sizes of dims, as bytes for `kernels.Machine`. Raises as `export` does."""
         return self.assembly(**dims).sequence.bytecode()
 
@@ -145,7 +145,7 @@ class CompiledGraph:
         """Write the constants of now as `export` does, for what it wrote before. Raises as `export` does."""
         return self.assembly(**dims).sequence.save_weights(path)
 
-    def assembly(self, **dims: int) -> Assembly:
+    def assembly(self, /, **dims: int) -> Assembly:
         """What is done for these sizes of dims, made once for each. Raises `CallError` where a dim is missing, unknown or out of range."""
         names = [repr(dim) for dim in self.graph.dims]
         if set(names) != set(dims):
