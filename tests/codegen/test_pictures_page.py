@@ -26,6 +26,7 @@ from tensorlang.ir.printer import print_nest
 from tensorlang.schedules.catalogue import DIRECTIVES
 from tests.browser import CHROMIUM, Parsed, contrast, probed
 from tests.codegen.test_pictures_walk import SCHEDULES, sliding, strips
+from tests.thinned import few
 
 STYLE = (Path(pictures.__file__).parent / "templates" / "style.css").read_text()
 
@@ -106,7 +107,7 @@ def test_what_a_directive_does_is_a_sentence(name: str) -> None:
 # Machine code ------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("made", [*SCHEDULES.values(), product, lambda: product(parallel=True)])
+@pytest.mark.parametrize("made", few([lambda: product(parallel=True), product, *SCHEDULES.values()], 5))
 def test_machine_code_with_lines_is_the_same_code(made: Callable[[], tl.Schedule]) -> None:
     schedule = made()
     kernel = tl.build(schedule, "x86-64-v3")
