@@ -161,12 +161,18 @@ def arange(call: Call) -> Value:
 
 
 def padded(call: Call) -> Value:
-    """Elements around: torch counts axes from the last one, and may cut some off."""
-    widths, rank = call["pad"], len(call["self"].shape)
+    """Elements around, or fewer where a width is negative: torch counts axes from the last one."""
+    source, widths = call["self"], call["pad"]
     mode, value = call.arguments.get("mode", "constant"), call.arguments.get("value") or 0.0
-    if any(width < 0 for width in widths) or mode not in ("constant", "reflect", "replicate", "circular"):
-        raise call.refuse("negative widths have no translation")
+    if mode not in ("constant", "reflect", "replicate", "circular"):
+        raise call.refuse(f"{mode=} has no translation")
     pairs = [(widths[place], widths[place + 1]) for place in range(0, len(widths), 2)]
-    amounts = (*((0, 0),) * (rank - len(pairs)), *reversed(pairs))
+    amounts = (*((0, 0),) * (len(source.shape) - len(pairs)), *reversed(pairs))
+    if any(width < 0 for width in widths):
+        if mode != "constant":
+            raise call.refuse(f"negative widths with {mode=} have no translation")
+        for axis, (before, after) in enumerate(amounts):
+            source = part(call, source, axis, max(-before, 0), source.shape[axis] - max(-after, 0))
+        amounts = tuple((max(before, 0), max(after, 0)) for before, after in amounts)
     kind = {"replicate": "edge", "circular": "wrap"}.get(mode, mode)
-    return call("pad", call["self"], pad=amounts, mode=kind, value=float(value))
+    return call("pad", source, pad=amounts, mode=kind, value=float(value))
