@@ -82,6 +82,16 @@ MORE = {
         (rand(4, 5, 4, 6), torch.tensor([0, 1]), torch.tensor([2, 3])),
     ),
     "stored": (stored, (ROWS,)),
+    "scattered and reduced": (
+        lambda x, i: tuple(
+            one.scatter_reduce(1, i % 3, one[:, :2], kind, include_self=own)
+            for one in (x, (x * 9).to(torch.int32))
+            for kind in ("sum", "mean", "amax", "amin")
+            for own in (True, False)
+            if one is x or kind != "mean"
+        ),
+        (ROWS, PLACES),
+    ),
     "scattered": (
         lambda x, i: (
             x.scatter_add(1, i, x[:, :2]), x.scatter(1, i[:, :1], 3.0),

@@ -91,7 +91,7 @@ from tensorlang.bridges.aten.windows import (
     pooling,
     transposed_convolution,
 )
-from tensorlang.bridges.aten.writes import added_rows, bags, copied_rows, put, scattered, selected, written
+from tensorlang.bridges.aten.writes import added_rows, bags, copied_rows, put, reduced, scattered, selected, written
 
 __all__ = ["TRANSLATIONS", "Call", "Translation"]
 
@@ -151,7 +151,7 @@ TRANSLATIONS: Final[Mapping[str, Translation]] = {
         "kthvalue": ranked, "max": largest("amax", "argmax", "maximum"), "min": largest("amin", "argmin", "minimum"), "aminmax": both_ends,
         "linalg_vector_norm": vector_norm, "_cdist_forward": distances,
         "bucketize": bucket("boundaries", "self"), "searchsorted": bucket("sorted_sequence", "self"),
-        "scatter": scattered(), "scatter_add": scattered("add"), "scatter_reduce": scattered(), "index_add": added_rows,
+        "scatter": scattered(), "scatter_add": scattered("add"), "scatter_reduce": reduced, "index_add": added_rows,
         "index_copy": copied_rows, **dict.fromkeys(("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"), sampled),
         "index_put": put, "_unsafe_index_put": put, "_unsafe_index": indexed,
         "slice_scatter": written, "select_scatter": selected, "_embedding_bag_forward_only": bags,

@@ -38,20 +38,41 @@ def scattered(reduce: str | None = None) -> Translation:
 
     def translation(call: Call) -> Value:
         own = call.arguments.get("reduce", reduce)
-        if own not in _REDUCE or not call.arguments.get("include_self", True):
-            raise call.refuse(f"reduce={own!r}, or include_self=False, has no translation")
-        source, index = call["self"], call["index"]
-        src = call["value"] if "value" in call.arguments else call["src"]
-        if not isinstance(src, Value):
-            src = call.as_type(src, source.dtype)
-        if not src.shape:
-            src = call.expanded(src, index.shape)
-        for axis, extent in enumerate(index.shape):
-            if src.shape[axis] != extent:
-                src = call.builder("slice", src, dim=axis, start=0, end=extent)
-        return call("scatter", source, index, src, dim=call["dim"], reduce=_REDUCE[own])
+        if own not in _REDUCE:
+            raise call.refuse(f"reduce={own!r} has no translation")
+        return _combined(call, call["self"], call["value"] if "value" in call.arguments else call["src"], _REDUCE[own])
 
     return translation
+
+
+def reduced(call: Call) -> Value:
+    """`scatter_reduce`: elements combined at an index along an axis, with what stands there or, where there are any, alone."""
+    source, own, alone = call["self"], call["reduce"], not call["include_self"]
+    kind = "add" if own == "mean" else _REDUCE.get(own)
+    whole = np.dtype(source.dtype).kind in "iu" if source.dtype != "bfloat16" else False
+    if kind is None or source.dtype == "bool" or (own == "mean" and whole):
+        raise call.refuse(f"reduce={own!r} of {source.dtype} has no translation")
+    if alone:
+        least, most = (np.iinfo(source.dtype).min, np.iinfo(source.dtype).max) if whole else (-math.inf, math.inf)
+        source = _combined(call, source, {"add": 0, "max": least, "min": most}[kind], "set")
+    made = _combined(call, source, call["src"], kind)
+    if own != "mean":
+        return made
+    count = _combined(call, call.expanded(call.as_type(0 if alone else 1, source.dtype), source.shape), 1, "add")
+    return call("div", made, call("maximum", count, call.as_type(1, source.dtype)))
+
+
+def _combined(call: Call, source: Value, src: Any, reduce: str) -> Value:
+    """A tensor with the elements of another, as many as there are indices, or a number, at the index along the axis."""
+    index = call["index"]
+    if not isinstance(src, Value):
+        src = call.as_type(src, source.dtype)
+    if not src.shape:
+        src = call.expanded(src, index.shape)
+    for axis, extent in enumerate(index.shape):
+        if src.shape[axis] != extent:
+            src = call.builder("slice", src, dim=axis, start=0, end=extent)
+    return call("scatter", source, index, src, dim=call["dim"], reduce=reduce)
 
 
 def added_rows(call: Call) -> Value:
