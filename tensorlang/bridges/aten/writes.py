@@ -49,12 +49,11 @@ def reduced(call: Call) -> Value:
     """`scatter_reduce`: elements combined at an index along an axis, with what stands there or, where there are any, alone."""
     source, own, alone = call["self"], call["reduce"], not call["include_self"]
     kind = "add" if own == "mean" else _REDUCE.get(own)
-    whole = np.dtype(source.dtype).kind in "iu" if source.dtype != "bfloat16" else False
-    if kind is None or source.dtype == "bool" or (own == "mean" and whole):
+    of = source.type.dtype
+    if kind is None or str(of) == "bool" or (own == "mean" and of.is_integer):
         raise call.refuse(f"reduce={own!r} of {source.dtype} has no translation")
     if alone:
-        least, most = (np.iinfo(source.dtype).min, np.iinfo(source.dtype).max) if whole else (-math.inf, math.inf)
-        source = _combined(call, source, {"add": 0, "max": least, "min": most}[kind], "set")
+        source = _combined(call, source, {"add": 0, "max": of.lowest, "min": of.highest}[kind], "set")
     made = _combined(call, source, call["src"], kind)
     if own != "mean":
         return made
