@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final
 
 from tensorlang.schedules.directives.accumulate import MAX_PARTIAL_BYTES
@@ -68,7 +69,7 @@ class Tiling:
             unrolled.append(outer.pop("r"))
         unrolled += vectors
         present = self.order.present(config)
-        narrow = not cuts or (roles.vector.literal and self._fits(config))
+        narrow = not cuts or self._fits(config)
         columns = () if narrow else s.split(j_o, max(1, COLUMNS // (config["vectors"] * kernel.lanes)))
         j_o, outer["j"] = columns or (j_o, j_o)
         before = {outer.get("k"): reversed(cuts)}
@@ -111,19 +112,27 @@ class Tiling:
         roles, loop = self.kernel.roles, self.kernel.roles.depth
         parts = None if not is_literal(loop) else -(-size(loop) // depth)
         (chosen,) = levels([parts], min(max(depth, GROUP), TILE_BLOCK))
-        # Is the part literal, and no larger than partial sums may be, that all its tiles add to?
-        known = roles.row is None or (roles.vector.literal and roles.row.literal and self._fits(config))
+        known = self._fits(config) or (roles.row is None and self._fits(config, COLUMNS))
         tail = tail_of(is_literal(loop), "guard")
         if len(chosen) == 1 or not known:
             return tuple(reversed(s.split(loop.loop, depth, tail)))
         return split_levels(s, loop.loop, (ChainLoop(depth, starts=False), *chosen), "0", tail)
 
-    def _fits(self, config: Mapping[str, Any]) -> bool:
-        """May all rows and columns, in whole tiles, have partial sums?"""
+    def _fits(self, config: Mapping[str, Any], columns: int | None = None) -> bool:
+        """May all that the tiles of one part of the depth add to have partial sums: known in number, and no more than there may be?
+
+        It is all rows and columns (or so many), in whole tiles, for each iteration of the other loops that stand between them.
+        """
         roles, width = self.kernel.roles, config["vectors"] * self.kernel.lanes
+        groups = [roles.vector] if roles.row is None else [roles.vector, roles.row]
+        tiled = [loop for group in groups for loop in group.loops]
+        first = min(roles.stage.loops.index(loop) for loop in tiled)
+        between = [loop for loop in roles.stage.outer if loop not in tiled and roles.stage.loops.index(loop) > first]
+        literal = all(map(is_literal, between)) and all(group.literal for group in groups if columns is None or group is roles.row)
+        across = whole_tiles(roles.vector.size if columns is None else columns, width)
         rows = 1 if roles.row is None else whole_tiles(roles.row.size, config["rows"])
         each = sum(buffer.dtype.bytes for buffer in roles.stage.store.buffers)
-        return rows * whole_tiles(roles.vector.size, width) * each <= MAX_PARTIAL_BYTES
+        return literal and rows * across * prod(map(size, between)) * each <= MAX_PARTIAL_BYTES
 
     def _split_rows(self, s: Schedule, row: LoopGroup, config: Mapping[str, Any]) -> dict[str, str]:
         """The loops over the rows: of cache blocks (b), if there are any, of tiles (i), of a tile (r)."""
