@@ -1,9 +1,9 @@
 """May loops of a perfect nest stand in another order?
 
 They may where no two instances of what is inside change places of which one sees the other. Two writes of one element count as such,
-unless they write the same value, the last write of the element is the same one in both orders, or nothing reads the element. A read and
-a write do, unless another write of the same value lets the read see it in both orders. Storage that each iteration fills for itself ties
-no iterations together.
+unless they write the same value, the last write of the element is the same one in both orders (as it is where loops only repeat what
+others do), or nothing reads the element. A read and a write do, unless another write of the same value lets the read see it in both
+orders. Storage that each iteration fills for itself ties no iterations together.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tensorlang.ir import For, Nest
+from tensorlang.ir import Axis, Compare, For, Nest
 from tensorlang.ir.mentions import allocations
 from tensorlang.schedules.legality import dependences
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
 from tensorlang.schedules.legality.instances import instance
 from tensorlang.schedules.legality.refilled import refilled
-from tensorlang.schedules.legality.rewrites import NONE, before, none_last, told, upright, written_by_another
+from tensorlang.schedules.legality.rewrites import NONE, before, idle, none_last, told, upright, written_by_another
 from tensorlang.schedules.rewriting.folds import folds
 
 
@@ -40,6 +40,9 @@ def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequenc
         example = dependences.conflict(nest, first, second, shared, swapped, either)
         if example is not None and first is second and sum(other.buffer == first.buffer for other in found) == 1:
             one, two = (instance(nest, first, mark, shared) for mark in ("'", "''"))
+            if same := [Compare("eq", Axis(first_names[loop]), Axis(second_names[loop])) for loop in idle(nest, old, first)]:
+                left = dependences.conflict(nest, first, second, shared, (*swapped, *same), either)
+                example = None if left is None else example
             for roots in (NONE, slanted) if slanted else (NONE,):
                 unless = none_last(nest, chain, new, one, two, roots)
                 if unless and example is not None:

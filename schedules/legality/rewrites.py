@@ -123,6 +123,35 @@ def none_last(
     return found
 
 
+def idle(nest: Nest, chain: Sequence[For], write: Access) -> list[str]:
+    """The loops of a chain that repeat a store as it is: nothing that it does, and no other loop of it, has anything to do with them.
+
+    Where nothing else touches the buffer, the last write of an element is then one in the last iteration of these, whatever order they
+    stand in, and of the others the one that is last among them. So only writes that are in the same iteration of these may not change
+    places. What ties loops together is a bound of one that speaks of the other, a condition of both, an axis of which both are digits.
+    """
+    loops = write.loops[write.loops.index(chain[0]) :]
+    names = {loop.loop for loop in loops}
+    store = next(part for part in statements(chain[0]) if id(part) == write.source)
+    assert isinstance(store, Store)
+    bounds = [(loop.loop, frozenset().union(*map(axes_of, (loop.lo, loop.hi)))) for loop in loops]
+    does = (*store.index, *store.values)
+    written = {buffer for part in stores(chain[0]) for buffer in part.buffers}
+    if any(
+        load.buffer in written
+        for expr in (*does, *write.conditions, *(end for loop in loops for end in (loop.lo, loop.hi)))
+        for load in loads_of(expr)
+    ):
+        return []
+    tied = [closure(nest, {loop} | axes) & names for loop, axes in bounds]
+    tied += [closure(nest, axes_of(cond)) & names for cond in conjuncts(write.conditions)]
+    tied += [closure(nest, sides(relation)[1]) & names for relation in in_scope(nest, names)]
+    busy = closure(nest, frozenset().union(*map(axes_of, does))) & names
+    while more := {name for group in tied if group & busy for name in group - busy}:
+        busy |= more
+    return [loop.loop for loop in chain if loop.loop not in busy]
+
+
 def upright(nest: Nest, chain: Sequence[str]) -> dict[str, str]:
     """The roots of loops that are slanted by others of a chain: of `p_s`, where `p = p_s - q`, the axis `p` that it was.
 

@@ -72,6 +72,35 @@ def test_the_last_write_is_another_one_where_two_loops_say_together_which_there_
     assert tl.Schedule(together[1]).can("reorder", "H.q", "H.p").error.code == "TL-S103"
 
 
+def repeated(where: Any = None) -> tl.Tensor:
+    """H[I[q]] set to V[q], once for each p."""
+    v, i = tl.placeholder((6,), "int32", name="V"), tl.placeholder((6,), "int64", name="I")
+    start = tl.compute((3,), lambda x: tl.cast(x, "int32"), name="Z")
+    axes = tl.reduce_axis(5, name="p"), tl.reduce_axis(6, name="q")
+    return tl.scatter(start, axes, lambda p, q: tl.clamp(i[q], 0, 2), lambda p, q: v[q], "set", where=where, name="H")
+
+
+@pytest.mark.parametrize("both", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_loops_that_repeat_a_store_stand_anywhere_as_those_that_it_speaks_of_keep_their_order(both: bool) -> None:
+    """In pieces too, of which the last is not whole; a condition of p alone changes nothing, one of p and q does."""
+    for where in (None, lambda p, q: p != 3, lambda p, q: p >= q):
+        s = tl.Schedule(repeated(where))
+        s.split("H.p", 4, "guard" if where else "peel")
+        if both:
+            s.split("H.q", 4)
+        old = [name for name in s.loops("H") if name.startswith("H.")]
+        own = [name for name in old if ".q" in name]
+        free = where is None or where(4, 5)
+        for order in itertools.permutations(old):
+            kept = [name for name in order if name in own] == own
+            if list(order) != old and (free or not kept):
+                assert bool(s.can("reorder", *order)) == kept, order
+            if s.can("reorder", *order):
+                t = tl.Schedule.from_json(s.outputs, s.to_json())
+                t.reorder(*order)
+                fits(t, I=INDICES, V=np.arange(6, dtype="int32"))
+
+
 def test_a_write_that_something_sees_meanwhile_is_not_the_last_one_only() -> None:
     """Each step of the recurrence is seen by the next one."""
     x = tl.placeholder((3, 4), "int32", name="X")
