@@ -19,6 +19,7 @@ from typing import Any
 from tensorlang.graph import passes, pattern
 from tensorlang.graph.builder import Builder, Rewriter
 from tensorlang.graph.execution.compiled import CompiledGraph
+from tensorlang.graph.execution.tuning import TunedKernel
 from tensorlang.graph.ir import Constant, Graph, Node, Origin, Type, Value
 from tensorlang.graph.operator import Axes, Axis, Operator, Pair, Sizes
 from tensorlang.graph.operators import find as operator, known as operators, register
@@ -39,6 +40,7 @@ __all__ = [
     "Rewriter",
     "Sizes",
     "Strided",
+    "TunedKernel",
     "Type",
     "Value",
     "from_let",

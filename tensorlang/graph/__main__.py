@@ -1,4 +1,4 @@
-"""`python -m tensorlang.graph`: a model from a file, run or searched for a pattern.
+"""`python -m tensorlang.graph`: a model from a file, run, tuned, or searched for a pattern.
 
 Exit codes: 0 it ran, or the pattern matches; 1 the model or its inputs are refused, or nothing matches; 2 wrong usage (one line on
 stderr); 130 stopped. A model is an `.onnx` file, or a program that `torch.export.save` wrote, whose name ends in `.pt2`.
@@ -26,6 +26,8 @@ from tensorlang.graph import Graph, Value, passes, pattern as pm
 
 Arrays: TypeAlias = "list[np.ndarray[Any, Any]]"
 
+_FOLDING: Final = (passes.fold_constants, passes.common_subexpressions, passes.fold_batch_norm)
+"""What is done to a model before it is compiled, or tuned."""
 CALLS: Final = 20
 """Calls that are timed."""
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
@@ -41,27 +43,30 @@ class Usage(Exception):  # noqa: N818 - not a fault
 
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx file, or a .pt2 file of torch.export.save.")]
+SizesOption = Annotated[list[str] | None, typer.Option("--dim", metavar="NAME=N", help="The size of a dim.")]
+ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of each kernel.")]
 
 
 @app.callback()
 def _command() -> None:
-    """Models as graphs: run one, or ask where a pattern matches and why not."""
+    """Models as graphs: run one, tune its kernels, or ask where a pattern matches and why not."""
 
 
 @app.command()
 def run(
     model: ModelArgument,
     inputs: Annotated[list[Path] | None, typer.Option("--input", metavar="X.npy", help="An input, in order; without any, drawn.")] = None,
-    sizes: Annotated[list[str] | None, typer.Option("--dim", metavar="NAME=N", help="A dim of inputs that are drawn.")] = None,
-    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Threads of each kernel.")] = None,
+    sizes: SizesOption = None,
+    threads: ThreadsOption = None,
+    database: Annotated[Path | None, typer.Option("--database", metavar="LOG", help="What `tune` has written.")] = None,
     timed: Annotated[bool, typer.Option("--time", help=f"The median of {CALLS} calls too.")] = False,
     save: Annotated[Path | None, typer.Option("--save", metavar="OUT.npz", help="Where the outputs are written, by name.")] = None,
 ) -> None:
     """Compile a model, call it, and say what it gives."""
     began = time.perf_counter()
-    g = passes.apply(_loaded(model), passes.fold_constants, passes.common_subexpressions, passes.fold_batch_norm)
+    g = passes.apply(_loaded(model), *_FOLDING)
     arrays = _given(g, inputs, _sizes(sizes or [])) if inputs else _drawn(g, _sizes(sizes or []))
-    compiled = g.compile(threads=threads)
+    compiled = g.compile(threads=threads, database=database)
     _say(f"{g.name}: {len(g.nodes)} nodes, {len(compiled.kernels)} kernels, compiled in {time.perf_counter() - began:.1f} s")
     results = compiled(*arrays)
     for value, array in zip(g.outputs, results, strict=True):
@@ -76,6 +81,22 @@ def run(
                 np.savez(file, **named)  # type: ignore[arg-type]  # names of outputs are arrays' here
         except OSError as error:
             raise Usage(f"{save} cannot be written: {error.strerror}") from None
+
+
+@app.command()
+def tune(
+    model: ModelArgument,
+    log: Annotated[Path, typer.Option("--log", metavar="LOG", help="The log, for `run --database`; one that is there goes on.")],
+    trials: Annotated[int, typer.Option("--trials", min=1, help="Schedules of each kernel.")] = 64,
+    minutes: Annotated[float | None, typer.Option("--minutes", help="The time for all of them.")] = None,
+    sizes: SizesOption = None,
+    threads: ThreadsOption = None,
+) -> None:
+    """Tune the kernels of a model, those first that take most of its time."""
+    g = passes.apply(_loaded(model), *_FOLDING)
+    dims = _chosen(g, _sizes(sizes or []))
+    found = g.tune(log, trials, threads=threads, minutes=minutes, dims=dims, progress=lambda kernel: _say(str(kernel)))
+    _say(f"{g.name}: {len(found)} kernels tuned, {sum(kernel.share for kernel in found):.0%} of the time predicted; {log}")
 
 
 @app.command()
@@ -162,6 +183,12 @@ def _given(g: Graph, files: Sequence[Path], sizes: Mapping[str, int]) -> Arrays:
 
 def _drawn(g: Graph, sizes: Mapping[str, int]) -> Arrays:
     """Normal numbers for floating point, 0 and 1 for all else; a dim is as small as it may be, and at least 1. Raises `Usage`."""
+    chosen, rng = _chosen(g, sizes), np.random.default_rng(0)
+    return [_one(value, chosen, rng) for value in g.inputs]
+
+
+def _chosen(g: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The size of every dim: what was asked for, else the least, and at least 1. Raises `Usage`."""
     bounds = {
         name: span for value in g.inputs for extent in value.shape if isinstance(extent, tl.Dim) for name, span in extent.dims.items()
     }
@@ -170,9 +197,7 @@ def _drawn(g: Graph, sizes: Mapping[str, int]) -> Arrays:
             raise Usage(f"the inputs of {g.name} have no dim {name!r}{did_you_mean(name, bounds)}")
         if not bounds[name][0] <= size <= bounds[name][1]:
             raise Usage(f"the dim {name} is from {bounds[name][0]} to {bounds[name][1]}, and not {size}")
-    chosen = {name: sizes.get(name, max(1, least)) for name, (least, _) in bounds.items()}
-    rng = np.random.default_rng(0)
-    return [_one(value, chosen, rng) for value in g.inputs]
+    return {name: sizes.get(name, max(1, least)) for name, (least, _) in bounds.items()}
 
 
 def _one(value: Value, sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray[Any, Any]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -30,6 +30,7 @@ from tensorlang.system import mapped
 
 if TYPE_CHECKING:
     from tensorlang.graph.execution.compiled import CompiledGraph
+    from tensorlang.graph.execution.tuning import TunedKernel
     from tensorlang.graph.passes.manager import Pass
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
@@ -321,12 +322,40 @@ class Graph:
         node.
         """
         from tensorlang.graph.execution.compiled import compiled  # noqa: PLC0415 - as above
+
+        return compiled(self._prepared(passes), target, database, threads)
+
+    def tune(
+        self,
+        log: Any,
+        trials: int = 64,
+        *,
+        target: str = "native",
+        threads: int | None = None,
+        minutes: float | None = None,
+        dims: Mapping[str, int] | None = None,
+        passes: Sequence[Pass] | Pass | None = None,
+        progress: Callable[[TunedKernel], object] | None = None,
+    ) -> tuple[TunedKernel, ...]:
+        """Tune the kernels that `compile` makes, into a log: `g.compile(database=log)` then runs the best of each.
+
+        Kernels that are equal but for names and weights are tuned once, each with up to `trials` schedules, those first that are predicted
+        to take most of the time; what takes less than a hundredth is left as it is. `minutes` bounds the whole run. `target`, `threads` and
+        `passes` are to be those of `compile`; `dims` are the sizes at which a graph with dims is measured. `progress` is called with each
+        kernel when it was tuned. Raises as `compile` does, and `TuningError` and `LogError` as `autotune.tune` does.
+        """
+        from tensorlang.graph.execution.tuning import tuned  # noqa: PLC0415 - as above
+
+        return tuned(self._prepared(passes), log, trials, target, threads, minutes, dims or {}, progress)
+
+    def _prepared(self, passes: Sequence[Pass] | Pass | None) -> Graph:
+        """The graph after passes, as `compile` takes them."""
         from tensorlang.graph.passes import apply, standard  # noqa: PLC0415 - as above
 
         if not (passes is None or callable(passes) or isinstance(passes, Sequence)):
             raise tl.GraphError(f"passes= is a pass, or several, not {passes!r:.60}")
         run = (standard,) if passes is None else (passes,) if callable(passes) else tuple(passes)
-        return compiled(apply(self.verify(), *run), target, database, threads)
+        return apply(self.verify(), *run)
 
 
 def _name_of(value: object) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tensorlang.graph.execution import compiled
+from tensorlang.graph.execution import compiled, tuning
 from tensorlang.graph.fusion.clusters import Clusters
 from tensorlang.graph.fusion.group import Group
 from tensorlang.graph.ir import Graph
@@ -16,4 +16,5 @@ def node_by_node(monkeypatch: pytest.MonkeyPatch) -> None:
         parts = Clusters(graph)
         return [parts.group(part) for part in parts.ordered()]
 
-    monkeypatch.setattr(compiled, "groups", apart)
+    for module in (compiled, tuning):
+        monkeypatch.setattr(module, "groups", apart)

@@ -148,3 +148,14 @@ def test_a_pattern_that_can_never_match_is_refused(model: tuple[Path, Any], patt
 def test_it_is_a_module_that_is_run() -> None:
     done = subprocess.run([sys.executable, "-m", "tensorlang.graph", "--help"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "explain" in done.stdout and done.stderr == ""
+
+
+@of_onnx
+@pytest.mark.usefixtures("brief_jobs")
+def test_a_model_is_tuned_into_a_log_that_it_then_runs_from(model: tuple[Path, Any], tmp_path: Path) -> None:
+    path, _ = model
+    code, out, err = here("tune", path, "--log", tmp_path / "log.jsonl", "--trials", 1, "--threads", 1, "--dim", "n=4")
+    assert (code, err) == (0, "") and "100% of the time" in out and "1 kernels tuned" in out
+    code, out, err = here("run", path, "--database", tmp_path / "log.jsonl", "--threads", 1)
+    assert (code, err) == (0, "") and "y: float32" in out
+    assert here("tune", path, "--log", tmp_path / "log.jsonl", "--dim", "m=4")[0] == 2
