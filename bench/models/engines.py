@@ -15,17 +15,34 @@ Compile: TypeAlias = Callable[[], Call]
 """What is left to do when files are read."""
 
 
-def tensorlang(folder: Path) -> Compile:
+TUNED: Final = "tuned.jsonl"
+"""The log beside a model."""
+
+
+def tensorlang(folder: Path, log: Path | None = None) -> Compile:
     """Ours, untuned: the graph after folding, images in the order of axes that is estimated faster, by default schedules."""
     from tensorlang.graph import passes  # noqa: PLC0415 - the others are measured without us
 
     g, inputs = files.graph_of(folder), files.read(folder / "inputs.npz")
 
     def compiled() -> Call:
-        run = passes.apply(g, *files.PASSES).compile(threads=1, passes=())
+        run = passes.apply(g, *files.PASSES).compile(threads=1, passes=(), database=log)
         return lambda: run(*inputs)
 
     return compiled
+
+
+def tensorlang_tuned(folder: Path) -> Compile:
+    """Ours, with what `tune` has found for the kernels of the model."""
+    return tensorlang(folder, folder / TUNED)
+
+
+def tune(folder: Path, minutes: float, trials: int = 48) -> None:
+    """Tune a model for `tensorlang tuned`, each kernel with at most so many schedules; a log that is there goes on."""
+    from tensorlang.graph import passes  # noqa: PLC0415 - as above
+
+    g = passes.apply(files.graph_of(folder), *files.PASSES)
+    g.tune(folder / TUNED, trials, threads=1, minutes=minutes, passes=(), progress=lambda kernel: print(f"  {kernel}", flush=True))
 
 
 def torch_eager(folder: Path) -> Compile:
@@ -100,6 +117,7 @@ def openvino(folder: Path) -> Compile:
 
 ENGINES: Final[Mapping[str, Callable[[Path], Compile]]] = {
     "tensorlang": tensorlang,
+    "tensorlang tuned": tensorlang_tuned,
     "torch": torch_eager,
     "torch compile": torch_compile,
     "onnxruntime": onnxruntime,

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.models.calls import SIDE, TINY
 
-OURS = "tensorlang"
+OURS, TUNED = "tensorlang", "tensorlang tuned"
 
 
 def tables(found: Sequence[Mapping[str, Any]], left: Mapping[str, str]) -> str:
@@ -26,21 +26,22 @@ def of_calls(found: Mapping[str, float]) -> str:
 
 def _lines(found: Sequence[Mapping[str, Any]], left: Mapping[str, str]) -> Iterator[str]:
     engines = list(found[0]["engines"])
-    others = [name for name in engines if name != OURS]
+    others, ours = [name for name in engines if name not in (OURS, TUNED)], [name for name in engines if name in (OURS, TUNED)]
     loads = [one["load"] for one in found]
     yield (
         f"`python -m bench.models`, {datetime.now(tz=UTC):%Y-%m-%d}: one thread, batch 1, random weights, float32, all engines in turn in "
         f"one process. Milliseconds of processor, medians; by the clock in brackets. The load of the machine was {min(loads):.1f} to "
-        f"{max(loads):.1f}: compare within a row. Ours is untuned; the ratio is to the fastest of the others.\n"
+        f"{max(loads):.1f}: compare within a row. A ratio is that of ours to the fastest of the others.\n"
     )
     if left:
         yield f"Left out: {'; '.join(f'{name}, since {reason}' for name, reason in left.items())}.\n"
-    yield _row("model", *engines, "ratio")
-    yield _row(*["---"] * (len(engines) + 2))
+    ratios = ours if others else []
+    yield _row("model", *engines, *(name.replace(OURS, "ratio") for name in ratios))
+    yield _row(*["---"] * (1 + len(engines) + len(ratios)))
     for one in found:
         times = {name: one["engines"][name]["processor_ms"] for name in engines}
         cells = [f"{times[name]:.1f} ({one['engines'][name]['wall_ms']:.1f})" for name in engines]
-        yield _row(one["model"], *cells, f"{times[OURS] / min(times[name] for name in others):.2f}" if others and OURS in times else "")
+        yield _row(one["model"], *cells, *(f"{times[name] / min(times[other] for other in others):.2f}" for name in ratios))
     yield "\nSeconds of processor from the files of a model to its first result, in a process of its own; warm: again, with what it kept.\n"
     yield from _built(found, engines, "processor", "{:.1f}")
     if OURS in found[0]["built"]:
