@@ -24,7 +24,8 @@ def parse_shape(text: str | None) -> dict[str, int]:
         match = re.fullmatch(r"([A-Za-z_]\w*)\s*=\s*(\d{1,12})", part)
         if match is None:
             raise TuningError(f"--shape: {part!r} is not of the form NAME=NUMBER, as in M=512,N=512")
-        found[match[1]] = int(match[2])
+        if found.setdefault(match[1], int(match[2])) != int(match[2]):
+            raise TuningError(f"--shape: {match[1]} is given twice, as {found[match[1]]} and {int(match[2])}")
     return found
 
 
@@ -58,7 +59,9 @@ def named_extents(name: str, extents: Extents) -> dict[str, int]:
 def _own(name: str, extents: Extents, dtype: str | None) -> tuple[str, Any]:
     file, _, label = name.rpartition(":")
     path = Path(file)
-    if not file or not label or not path.is_file():
+    if not file or not label:
+        raise TuningError(f"{name!r} names no function of a file: it is FILE.py:FUNCTION")
+    if not path.is_file():
         raise TuningError(f"{name!r} is not FILE.py:FUNCTION of a file that exists")
     spec = importlib.util.spec_from_file_location(f"_tuned_{path.stem}", path)
     if spec is None or spec.loader is None:

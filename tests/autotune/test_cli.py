@@ -37,6 +37,7 @@ from tests.thinned import crossed
         (("run", "matmul", "--dtype", "float31"), "not a tensorlang type"),
         (("run", "matmul", "--wat"), "No such option"),
         (("run", "missing.py:f"), "of a file that exists"),
+        (("run", "missing.py"), "names no function of a file"),
         (("best", "missing.jsonl"), "no log at missing.jsonl"),
         (("status",), "Missing argument 'LOG"),
         (("run", "matmul", "--cache", "luke"), "cache must be warm or cold"),
@@ -179,9 +180,9 @@ def test_every_operator_of_the_library_is_tunable_by_name() -> None:
 
 
 def test_extents_are_read_from_text() -> None:
-    assert parse_shape("M=512, N=3") == {"M": 512, "N": 3}
+    assert parse_shape("M=512, N=3") == {"M": 512, "N": 3} and parse_shape("M=4,M=4") == {"M": 4}
     assert parse_shape(None) == {}
-    for wrong in ("M", "M=", "M=-1", "M=1.5", "=3", "M=1;N=2"):
+    for wrong in ("M", "M=", "M=-1", "M=1.5", "=3", "M=1;N=2", "M=4,M=5"):
         with pytest.raises(TuningError):
             parse_shape(wrong)
 
