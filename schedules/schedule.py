@@ -88,7 +88,7 @@ class Schedule(Methods):
         """The loop nest before the first step, and after each."""
         return tuple(self._nests)
 
-    def estimate(self, target: Any = None, **dims: int) -> Estimate:
+    def estimate(self, /, target: Any = None, **dims: int) -> Estimate:
         """What a call would cost on one core of `target`; nothing is compiled. See `docs/model.md`.
 
         `target` is what `tl.machine` takes: what `tl.build` does, or the path of a description that `autotune calibrate` wrote. `dims` are
@@ -104,7 +104,7 @@ class Schedule(Methods):
         return estimate(self.nest, tl.machine(target), dims)
 
     def visualize(
-        self, path: str | PathLike[str], target: Any = None, *, sizes: Mapping[str, int] | None = None, measure: bool = True, **dims: int
+        self, /, path: str | PathLike[str], target: Any = None, *, sizes: Mapping[str, int] | None = None, measure: bool = True, **dims: int
     ) -> Path:
         """Write one self-contained page that shows this schedule to `path`, and return that path. See `docs/pictures.md`.
 

@@ -43,7 +43,7 @@ def entries(program: Program, interface: Interface, helpers: Helpers) -> str:
             pointers.append(f'  if ({" || ".join(tests)}) return tensorlang_fail(TENSORLANG_BAD_POINTER, "{argument.name}");')
     passed = ", ".join([*(words[argument.name] for argument in interface.arguments), *names.values()])
     run = [
-        f"  int32_t tensorlang_status = tensorlang_{name}({passed});",
+        f"  int32_t tensorlang_status = tensorlang_kernel_{name}({passed});",
         '  return tensorlang_status == 0 ? 0 : tensorlang_fail(tensorlang_status, "");',
     ]
     plain = [f"{header.plain(interface)} {{", *dims, *pointers, *run, "}"]

@@ -42,7 +42,7 @@ def source(program: Program, interface: Interface, declarations: str) -> str:
     for dim in nest.dims:
         writer.names[":" + dim] = writer.name(dim)
     for buffer in (*nest.inputs, *nest.outputs):
-        place = f"tensorlang_{c_name(buffer.name)}" if buffer.name in interface.bound else writer.name(buffer.name)
+        place = f"tensorlang_data_{c_name(buffer.name)}" if buffer.name in interface.bound else writer.name(buffer.name)
         writer.places[buffer.name] = (place, True)
     writer.nest(nest)
     lines = _marked(_used(writer.lines))
@@ -53,7 +53,7 @@ def source(program: Program, interface: Interface, declarations: str) -> str:
     lines = [*(f"  (void){word};" for word in unread), *lines]
     body = ["  int32_t status = 0;", *lines, "end:", "  return status;"] if fails else [*lines, "  return 0;"]
     parameters = [*header.pointers(interface, words, "restrict "), *(f"int64_t {writer.names[':' + dim]}" for dim in interface.dims)]
-    kernel = [f"static int32_t tensorlang_{interface.name}({', '.join(parameters) or 'void'}) {{", *body, "}"]
+    kernel = [f"static int32_t tensorlang_kernel_{interface.name}({', '.join(parameters) or 'void'}) {{", *body, "}"]
     checked = entries(program, interface, helpers)
     first = f"/* {interface.name}: C99 of a kernel of tensorlang. With -ffp-contract=off results do not depend on the compiler. */"
     externals, functions = helpers.needed_by("\n".join([*kernel, checked]))
@@ -113,7 +113,7 @@ def _bound(interface: Interface) -> list[str]:
     for name, array in sorted(interface.bound.items()):
         kind = dtype(array.dtype)
         values = ", ".join(literal(value.item() if kind != "bfloat16" else float(value), kind).text for value in np.ravel(array)) or "0"
-        found.append(f"static const {c_type(kind)} tensorlang_{c_name(name)}[] = {{{values}}};")
+        found.append(f"static const {c_type(kind)} tensorlang_data_{c_name(name)}[] = {{{values}}};")
     return found
 
 

@@ -76,7 +76,7 @@ class Evaluation:
     Raises `CallError` for a missing or unfitting operand.
     """
 
-    def __init__(self, outputs: tuple[Tensor, ...], feeds: Mapping[Tensor, object], **dims: int) -> None:
+    def __init__(self, outputs: tuple[Tensor, ...], feeds: Mapping[Tensor, object], /, **dims: int) -> None:
         self.outputs = outputs
         self._order = definitions(outputs)
         arrays = collect(self._order, feeds)

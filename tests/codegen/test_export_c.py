@@ -213,6 +213,17 @@ def test_the_source_is_short_has_the_names_of_the_nest_and_needs_no_library(tmp_
     assert run("nm", "-u", "inc.o", folder=tmp_path).split() == []
 
 
+@pytest.mark.parametrize("name", ["threads", "parallel", "allocate", "release", "error", "num_threads", "status", "kernel", "data_b"])
+def test_a_kernel_and_its_fixed_operands_may_be_called_as_what_a_source_has_of_its_own(name: str, tmp_path: Any) -> None:
+    A, B = tl.placeholder((4, 300), name="A"), tl.buffer(np.arange(4, dtype="f4"), name=name if name != "data_b" else "kernel_data_b")
+    h = tl.compute((4, 300), lambda i, j: tl.exp(A[i, j]) * B[i], name="h")
+    k = tl.reduce_axis(300, name="k")
+    schedule = tl.Schedule(tl.compute((4, 300), lambda i, j: tl.sum(h[i, k] - h[i, j], axis=k), name="C"))
+    schedule.parallel("C.i")
+    tl.build(schedule, name=name).export(tmp_path, formats=("c", "h"))
+    run("cc", "-std=c99", "-Wall", "-Werror", "-c", f"{name}.c", folder=tmp_path)
+
+
 def test_a_source_without_a_header_holds_the_declarations(tmp_path: Any) -> None:
     X = tl.placeholder((16,), name="X")
     tl.build(tl.compute((16,), lambda i: X[i] + 1.0, name="Y"), name="inc").export(tmp_path, formats=("c",))
