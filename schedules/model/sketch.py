@@ -121,6 +121,8 @@ class Sketch:
             return  # `pack` copies what all uses read alike; of an operand that is read in two ways, the panel before may have taken all
         use = uses[0]
         inside = [loop for loop in self.inside(at) if any(loop.name in terms for terms in use.terms)]
+        if not inside:
+            return  # a single element, which is as near where it lies
         extents = tuple(loop.trips for loop in inside)
         strides = [float(use.element)]
         for extent in reversed(extents[1:]):

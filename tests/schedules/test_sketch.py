@@ -78,6 +78,15 @@ def test_what_was_packed_beforehand_is_not_copied() -> None:
     assert sketch.before == {}
 
 
+def test_a_single_element_is_no_panel() -> None:
+    """`A[0, k]` inside the loop over k, and all of one column."""
+    sketch = sketched(tl.Schedule(matmul(64, 64, 64)))
+    before = sketch.statement
+    sketch.reorder("C.i", "C.k", "C.j")
+    sketch.pack("A", "C.k", 16)
+    assert sketch.statement == before and sketch.before == {}
+
+
 def test_a_stage_that_is_not_there_is_a_key_error() -> None:
     with pytest.raises(KeyError):
         Sketch.of(program(tl.Schedule(matmul(4, 4, 4)).nest), "D")
