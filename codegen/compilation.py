@@ -6,6 +6,7 @@ What was compiled before is not compiled again: a `Request` has a name that is f
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,13 +29,14 @@ from tensorlang.codegen.runtime.threads import COUNTER_SYMBOL, get_threads
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target.cores import digest as machine_digest
 from tensorlang.definition.tensor import Tensor
-from tensorlang.errors import BuildError, ScheduleError
+from tensorlang.errors import BuildError, ScheduleError, TensorlangError
 from tensorlang.ir import Buffer, Const, For, Nest, Stmt
 from tensorlang.ir.printer import print_nest
 from tensorlang.ir.traverse import statements
 from tensorlang.lowering.program import lower_program
 from tensorlang.schedules import trace
 from tensorlang.schedules.directives import instructions
+from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
 from tensorlang.schedules.legality.budget import MAX_EMITTED, MAX_INSTRUCTIONS, too_much
 from tensorlang.schedules.legality.code_size import REGISTER
 from tensorlang.schedules.legality.in_place import overwritten
@@ -44,6 +46,7 @@ from tensorlang.system import collector
 from tensorlang.system.lazy import cached_property
 from tensorlang.system.object_cache import ObjectCache
 
+_log: Final = logging.getLogger("tensorlang")
 _programs: Final[ObjectCache[Program]] = ObjectCache()
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\Z")
@@ -157,13 +160,26 @@ def scheduled(plain: Nest, schedule: Schedule) -> Scheduled:
 
 def default_schedule(outputs: object, target: Target, constants: frozenset[str] = frozenset(), threads: int | None = None) -> Schedule:
     """The schedule that is used where none is given or known; there is one for every definition. `constants` are packed for nothing."""
-    strategy = choose(outputs, target, get_threads() if threads is None else threads, constants)
     try:
+        strategy = choose(outputs, target, get_threads() if threads is None else threads, constants)
         return strategy.schedule(strategy.default)
     except ScheduleError as error:
-        if error.code != "TL-S202":
+        if error.code != TOO_MUCH_CODE:
             raise
         return Schedule(outputs)  # an expression that is nearly too large by itself, and would be once it is vectorised
+    except (TensorlangError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong in a search for speed
+        return plain_loops(outputs, error)
+
+
+def plain_loops(outputs: object, error: Exception) -> Schedule:
+    """The loops as they are written, where a strategy broke: a fault of ours costs speed, and not the kernel. The schedule tells of it."""
+    schedule = Schedule(outputs)
+    name = schedule.nest.name
+    _log.warning("%s keeps its plain loops, since the choice of a schedule failed; please report this", name, exc_info=error)
+    schedule.faults = (Fault(name, "the choice of a schedule", "internal", f"{type(error).__name__}: {error}"),)
+    return schedule
 
 
 @collector.paused()

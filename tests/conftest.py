@@ -11,7 +11,8 @@ Each worker imports every file of tests, and few need the dear parts of SciPy: `
 
 A test of an extra is marked: `@pytest.mark.extras("torch")`. It is skipped where that cannot be imported; `make test-graphs` runs them all.
 
-A strategy asks before a step that may be illegal, so a test in which one is refused fails, whatever else it tests.
+A strategy asks before a step that may be illegal, so a test in which one is refused fails, whatever else it tests; and so does one in which
+a strategy breaks, for which a user would get plain loops.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tensorlang.codegen import compilation
 from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config
 from tensorlang.schedules.strategies.program import ProgramStrategy
+from tests.broken import broken
 from tests.other_cpu import pretend
 
 if TYPE_CHECKING:
@@ -83,6 +86,7 @@ def strategy_faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Fault]]:
         return made
 
     monkeypatch.setattr(ProgramStrategy, "schedule", schedule)
+    monkeypatch.setattr(compilation, "plain_loops", broken)
     yield found
     assert not found, [str(fault) for fault in found]
 

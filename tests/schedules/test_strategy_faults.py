@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang.codegen import compilation
+from tensorlang.codegen.compilation import plain_loops
 from tensorlang.codegen.target import target
 from tensorlang.errors import ScheduleError
 from tensorlang.schedules.directives.loop_kinds import Parallel, Vectorize
@@ -146,3 +148,18 @@ def test_a_stage_that_never_runs_gets_no_directives(extents: tuple[int, int]) ->
     p = tl.reduce_axis(length, name="p")
     s = default(tl.scatter(start, p, lambda p: p, lambda p: x[p], where=lambda p: p < size, name="S"))
     assert (s.faults, s.loops("S"), [step for step in s.directives if getattr(step, "loop", "").startswith("S.p")]) == ((), ("S.p",), [])
+
+
+def test_a_strategy_that_breaks_costs_speed_and_not_the_kernel(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """The report and the schedule tell of it, and one line in the log asks to report it."""
+    monkeypatch.setattr(compilation, "plain_loops", plain_loops)
+    monkeypatch.setattr(LanewiseProducts, "compute", lambda *_: list[str]().pop())
+    product = matmul(10, 14, 7)
+    s = compilation.default_schedule(product, target("native"))
+    (fault,) = s.faults
+    assert s.directives == () and str(fault).startswith(
+        "C keeps its plain loops: the choice of a schedule was refused, internal: IndexError"
+    )
+    assert [record.levelname for record in caplog.records] == ["WARNING"] and "please report this" in caplog.text
+    a, b = np.random.default_rng(0).random((10, 7), "f4"), np.random.default_rng(1).random((7, 14), "f4")
+    np.testing.assert_allclose(tl.build(product)(a, b), a @ b, rtol=1e-5)
