@@ -18,7 +18,8 @@ from tensorlang.codegen.cache import extents
 from tensorlang.codegen.cache.program import Provenance
 from tensorlang.codegen.cache.recipe import MOST_TEXT, Recipe
 from tensorlang.codegen.cache.signature import MAX_ARGUMENTS, Signature
-from tensorlang.codegen.llvm.binding import MAX_TEXT, Passes
+from tensorlang.codegen.llvm.binding import MAX_TEXT
+from tensorlang.codegen.llvm.pipelines import Passes
 from tensorlang.errors import BuildError, TensorlangError
 from tensorlang.ir import Expr, const
 from tensorlang.ir.dtype import DType

@@ -16,16 +16,17 @@ from __future__ import annotations
 import atexit
 import contextlib
 import itertools
-import re
+import logging
 import sys
 import weakref
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tensorlang.codegen.llvm.pipelines import DEFAULT_PASSES, Passes, Pipeline, optimize, pipeline_of
 from tensorlang.errors import BuildError, InternalError
 from tensorlang.system import forks
 
@@ -38,12 +39,7 @@ MAX_TEXT: Final = 8 << 20
 lock: Final = forks.compiling
 """Held around everything that LLVM does, and around `fork`."""
 
-_SHUFFLE: Final = re.compile(r"shufflevector <\d+ x (\w+)>[^\n]*> <i32 ")
-"""A shuffle of lanes of a type, not of one lane into all."""
-MOSTLY_MOVED: Final = 0.25
-"""The share of shuffles among the instructions of a module from which it is taken for one that moves more than it computes: packing
-weights for a convolution makes 0.1 to 0.2, transposing an odd matrix 0.4."""
-
+_log: Final = logging.getLogger("tensorlang")
 _libraries: weakref.WeakSet[Library] = weakref.WeakSet()
 _serial = itertools.count()
 
@@ -64,18 +60,6 @@ class TargetMachine:
     triple: str
     cpu: str
     features: str
-
-
-@dataclass(frozen=True, slots=True)
-class Passes:
-    """Which of LLVM's optimisations run. We vectorise and unroll ourselves, so its own vectorisers and unroller are off."""
-
-    level: int = 2
-    vectorize: bool = False
-    unroll: bool = False
-
-
-Pipeline: TypeAlias = Literal["default", "functions", "short"]
 
 
 @cache
@@ -183,75 +167,35 @@ def _module(text: str, machine: TargetMachine, level: int) -> Iterator[tuple[Any
             with module, _masked_loads_apart(machine.features, text):
                 module.triple = machine.triple
                 module.data_layout = str(target_machine.target_data)
-                try:
-                    module.verify()
-                except RuntimeError as error:
-                    raise InternalError(f"the generated code is not valid: {error}") from None
+                if (wrong := _why_invalid(module)) is not None:
+                    raise InternalError(f"the generated code is not valid: {wrong}")
                 yield module, target_machine
 
 
-def _optimize(module: Any, target_machine: Any, passes: Passes, pipeline: Pipeline) -> None:
-    """LLVM's default pipeline, the part of it that simplifies each function, or a short one."""
-    llvm = _llvm()
-    options = llvm.create_pipeline_tuning_options(speed_level=passes.level)
-    options.loop_vectorization = passes.vectorize
-    options.loop_interleaving = passes.vectorize
-    options.slp_vectorization = False
-    options.loop_unrolling = passes.unroll
-    builder = llvm.create_pass_builder(target_machine, options)
-    try:
-        if pipeline == "functions":
-            for function in module.functions:
-                if not function.is_declaration:
-                    _run(builder.getFunctionPassManager(), function, builder)
-        else:
-            _run(_short_pipeline() if pipeline == "short" else builder.getModulePassManager(), module, builder)
-    finally:
-        builder.close()
-        options.close()
+@contextmanager
+def _optimized(text: str, machine: TargetMachine, passes: Passes, pipeline: Pipeline) -> Iterator[tuple[Any, Any]]:
+    """A module as LLVM optimises it, or as it is where that makes invalid code of it.
 
-
-def _run(manager: Any, of: Any, builder: Any) -> None:
-    """Run a pass manager once, and free it: a second run of the same one aborts the process."""
-    llvm = _llvm()
-    try:
-        manager.run(of, builder)
-    finally:
-        if type(manager)._dispose is llvm.ffi.ObjectRef._dispose:  # noqa: SLF001 - its own disposal is hidden by the base class
-            llvm.newpassmanagers.NewPassManager._dispose(manager)  # noqa: SLF001
-        manager.detach()
-
-
-def needs_whole_pipeline(text: str, passes: Passes) -> bool:
-    """Is there something in a module that only the whole of the default pipeline makes faster?
-
-    It simplifies each function, and then once more with passes for what was vectorised: half of its time. Of our code these find something
-    where parts of vectors are put together under masks, by joining the shuffles: of masks (strided windows), or of what is mostly moved
-    (odd transpositions). Functions that have to be put into others, and LLVM's own vectoriser and unroller, need it too.
+    LLVM 22's SROA puts what several stores wrote together behind the one of the highest address, which need not be the last one; selecting
+    instructions for that ends the process. Looking takes a hundredth of the time that optimising does.
     """
-    if passes.vectorize or passes.unroll or not passes.level or "alwaysinline" in text:
-        return True
-    if '@"llvm.masked.' not in text:
-        return False
-    shuffled = _SHUFFLE.findall(text)
-    return "i1" in shuffled or len(shuffled) > MOSTLY_MOVED * text.count("\n  ")
+    with _module(text, machine, passes.level) as (module, target_machine):
+        optimize(_llvm(), module, target_machine, passes, pipeline)
+        if (wrong := _why_invalid(module)) is None:
+            yield module, target_machine
+            return
+    _log.warning("code for %s is not optimised, since LLVM makes invalid code of it: %s", machine.cpu, wrong.partition("\n")[0])
+    with _module(text, machine, passes.level) as (module, target_machine):
+        optimize(_llvm(), module, target_machine, replace(passes, level=0), "default")
+        yield module, target_machine
 
 
-def _pipeline(text: str, passes: Passes) -> Pipeline:
-    return "default" if needs_whole_pipeline(text, passes) else "functions"
-
-
-def _short_pipeline() -> Any:
-    """What is left to do for code that was written as it is to run: functions put into one another, addresses folded."""
-    manager = _llvm().create_new_module_pass_manager()
-    manager.add_always_inliner_pass()
-    manager.add_sroa_pass()
-    manager.add_instruction_combine_pass()
-    manager.add_simplify_cfg_pass()
-    return manager
-
-
-DEFAULT_PASSES: Final = Passes()
+def _why_invalid(module: Any) -> str | None:
+    try:
+        module.verify()
+    except RuntimeError as error:
+        return str(error)
+    return None
 
 
 @dataclass(frozen=True)
@@ -287,15 +231,13 @@ def compile_module(text: str, machine: TargetMachine, passes: Passes = DEFAULT_P
     `handwritten`: it was written as it is to run, so that the whole of the pipeline would take long and find nothing.
     Raises `BuildError` for a text beyond `MAX_TEXT` and `InternalError` for one that LLVM refuses.
     """
-    with _module(text, machine, passes.level) as (module, target_machine):
-        _optimize(module, target_machine, passes, "short" if handwritten else _pipeline(text, passes))
+    with _optimized(text, machine, passes, "short" if handwritten else pipeline_of(text, passes)) as (module, target_machine):
         return Compiled.of(target_machine.emit_object(module), text, machine, passes)
 
 
 def render(text: str, machine: TargetMachine, form: Literal["llvm", "asm"], passes: Passes = DEFAULT_PASSES, *, whole: bool = False) -> str:
     """What `compile_module` makes of a text, readable: optimised LLVM IR or assembly. `whole`: by the whole pipeline in any case."""
-    with _module(text, machine, passes.level) as (module, target_machine):
-        _optimize(module, target_machine, passes, "default" if whole else _pipeline(text, passes))
+    with _optimized(text, machine, passes, "default" if whole else pipeline_of(text, passes)) as (module, target_machine):
         return str(module) if form == "llvm" else str(target_machine.emit_assembly(module))
 
 

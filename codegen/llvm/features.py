@@ -18,6 +18,7 @@ from typing import Final
 
 from tensorlang.codegen.llvm import binding, isolated
 from tensorlang.codegen.llvm.binding import TargetMachine
+from tensorlang.codegen.llvm.pipelines import DEFAULT_PASSES
 from tensorlang.errors import BuildError, InternalError, did_you_mean
 
 
@@ -132,7 +133,7 @@ def _first_words(listing: str) -> frozenset[str]:
 def compiles_apart(text: str, machine: TargetMachine) -> str | None:
     """Why LLVM cannot compile a module, tried in a process that may die of it; None where it can."""
     try:
-        isolated.ask("compile", machine.triple, machine.cpu, machine.features, json.dumps(astuple(binding.DEFAULT_PASSES)), text=text)
+        isolated.ask("compile", machine.triple, machine.cpu, machine.features, json.dumps(astuple(DEFAULT_PASSES)), text=text)
     except (isolated.Died, BuildError, InternalError) as error:
         return str(error)
     return None

@@ -11,7 +11,8 @@ import sys
 from typing import Any, BinaryIO, Final
 
 from tensorlang.codegen.llvm import binding, features
-from tensorlang.codegen.llvm.binding import Passes, TargetMachine
+from tensorlang.codegen.llvm.binding import TargetMachine
+from tensorlang.codegen.llvm.pipelines import Passes
 from tensorlang.errors import BuildError, InternalError
 
 MEMORY: Final = 4 << 30

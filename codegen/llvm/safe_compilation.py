@@ -15,7 +15,8 @@ from functools import cache
 from typing import Final, Literal
 
 from tensorlang.codegen.llvm import binding, isolated
-from tensorlang.codegen.llvm.binding import DEFAULT_PASSES, Compiled, Passes, TargetMachine
+from tensorlang.codegen.llvm.binding import Compiled, TargetMachine
+from tensorlang.codegen.llvm.pipelines import DEFAULT_PASSES, Passes
 from tensorlang.errors import BuildError
 from tensorlang.ir.machine import LINE_BYTES
 

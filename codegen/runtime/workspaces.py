@@ -22,8 +22,9 @@ import weakref
 from typing import Final, SupportsIndex
 
 from tensorlang.codegen.llvm import binding
-from tensorlang.codegen.llvm.binding import Library, Passes
+from tensorlang.codegen.llvm.binding import Library
 from tensorlang.codegen.llvm.linked_once import LinkedOnce
+from tensorlang.codegen.llvm.pipelines import Passes
 from tensorlang.codegen.runtime import c_library
 from tensorlang.errors import CallError
 from tensorlang.ir.machine import LINE_BYTES

@@ -1,5 +1,6 @@
 """LLVM is told only what it can take, gives its memory back, and never takes the process with it."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from tensorlang.codegen.kernel.kernel import Kernel
 from tensorlang.codegen.llvm import binding
-from tensorlang.codegen.llvm.binding import Passes
+from tensorlang.codegen.llvm.pipelines import DEFAULT_PASSES, Passes, needs_whole_pipeline
 from tensorlang.codegen.runtime import symbols
 from tensorlang.codegen.target import target
 from tensorlang.errors import BuildError, InternalError
@@ -111,10 +112,27 @@ def test_the_whole_pipeline_runs_where_its_end_finds_something() -> None:
         masked + floats: True, adds + masked + masks: True,
     }  # fmt: skip
     for text, whole in modules.items():
-        assert binding.needs_whole_pipeline(text, binding.DEFAULT_PASSES) == whole
-    assert binding.needs_whole_pipeline(plain + " alwaysinline", binding.DEFAULT_PASSES)
+        assert needs_whole_pipeline(text, DEFAULT_PASSES) == whole
+    assert needs_whole_pipeline(plain + " alwaysinline", DEFAULT_PASSES)
     for asked in (Passes(level=0), Passes(vectorize=True), Passes(unroll=True)):
-        assert binding.needs_whole_pipeline(plain, asked)
+        assert needs_whole_pipeline(plain, asked)
+
+
+def test_what_llvm_makes_invalid_is_compiled_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    """SROA of LLVM 22 joins what was stored behind the store of the highest address, here the second of four."""
+    lines = ["define i32 @joined(ptr %x, ptr %y) {", "  %a = alloca [16 x i16], align 64"]
+    for place in (0, 12, 4, 8):
+        for name in ("x", "a"):
+            lines.append(f"  %{name}{place} = getelementptr i16, ptr %{name}, i64 {place}")
+        lines.append(f"  %v{place} = load <4 x i16>, ptr %x{place}, align 2")
+        lines.append(f"  store <4 x i16> %v{place}, ptr %a{place}, align 2")
+    lines += ["  %all = load <16 x i16>, ptr %a, align 2", "  store <16 x i16> %all, ptr %y, align 2", "  ret i32 0", "}"]
+    binary = binding.compile_module("\n".join(lines), HOST)
+    assert "is not optimised, since LLVM makes invalid code of it" in caplog.text
+    library, x, y = binding.link(binary.object, ("joined",), {}), np.arange(16, dtype="i2"), np.zeros(16, "i2")
+    call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(library.address("joined"))
+    assert call(x.ctypes.data, y.ctypes.data) == 0 and (x == y).all()
+    assert "store" in binding.render("\n".join(lines), HOST, "llvm")
 
 
 def test_functions_are_put_into_others_by_the_whole_pipeline_alone() -> None:
