@@ -127,7 +127,7 @@ def phases(name: str) -> dict[str, float]:
             (ProgramStrategy, "schedule", "schedule"),
             (compilation, "lower", "lowering"),
             (compilation, "emitted", "emission"),
-            (binding, "_optimize", "LLVM passes"),
+            (binding, "optimize", "LLVM passes"),
             (llvm.TargetMachine, "emit_object", "LLVM code"),
         ):
             patches.enter_context(clock.counting(owner, function, phase))

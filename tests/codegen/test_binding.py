@@ -122,10 +122,8 @@ def test_what_llvm_makes_invalid_is_compiled_as_it_is(caplog: pytest.LogCaptureF
     """SROA of LLVM 22 joins what was stored behind the store of the highest address, here the second of four."""
     lines = ["define i32 @joined(ptr %x, ptr %y) {", "  %a = alloca [16 x i16], align 64"]
     for place in (0, 12, 4, 8):
-        for name in ("x", "a"):
-            lines.append(f"  %{name}{place} = getelementptr i16, ptr %{name}, i64 {place}")
-        lines.append(f"  %v{place} = load <4 x i16>, ptr %x{place}, align 2")
-        lines.append(f"  store <4 x i16> %v{place}, ptr %a{place}, align 2")
+        lines += [f"  %{name}{place} = getelementptr i16, ptr %{name}, i64 {place}" for name in ("x", "a")]
+        lines += [f"  %v{place} = load <4 x i16>, ptr %x{place}, align 2", f"  store <4 x i16> %v{place}, ptr %a{place}, align 2"]
     lines += ["  %all = load <16 x i16>, ptr %a, align 2", "  store <16 x i16> %all, ptr %y, align 2", "  ret i32 0", "}"]
     binary = binding.compile_module("\n".join(lines), HOST)
     assert "is not optimised, since LLVM makes invalid code of it" in caplog.text

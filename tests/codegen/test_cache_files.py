@@ -45,8 +45,8 @@ import numpy as np, tensorlang as tl
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.cache import program_key
 program_key._LOADED = 1 << 62  # whoever edits the sources now does not disturb
-runs, real = [], binding._optimize
-binding._optimize = lambda *args, **how: runs.append(1) or real(*args, **how)
+runs, real = [], binding.optimize
+binding.optimize = lambda *args, **how: runs.append(1) or real(*args, **how)
 x = tl.placeholder((4, 5), name="x")
 y = tl.compute((4, 5), lambda i, j: x[i, j] * 2.0, name="y")
 print(int(tl.build(y)(np.ones((4, 5), "f4")).sum()), len(runs))
