@@ -24,7 +24,6 @@ from bench.run import machine
 
 CACHES = {"tensorlang": "TENSORLANG_CACHE", "torch compile": "TORCHINDUCTOR_CACHE_DIR"}
 """Where an engine keeps what it built: cold is an empty folder, warm the same one again."""
-TUNED = "tensorlang tuned"
 
 
 def measured(folder: Path, name: str, engines: Sequence[str], rounds: int, size: str) -> dict[str, Any]:
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Mapping[str, Any]]:
     """Measure, print, and write if that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--models", nargs="+", default=list(files.NAMES))
-    parser.add_argument("--engines", nargs="+", default=[name for name in ENGINES if name != TUNED], choices=list(ENGINES))
+    parser.add_argument("--engines", nargs="+", default=[name for name in ENGINES if name != page.TUNED], choices=list(ENGINES))
     parser.add_argument("--tune", type=float, metavar="MINUTES", help="tune each model for at most so long, and measure that too")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--size", choices=("full", "small"), default="full")
@@ -53,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> list[Mapping[str, Any]]:
     parser.add_argument("--steps", action="store_true", help="the kernels of each model beside torch's")
     parser.add_argument("--page", action="store_true", help="write docs/performance.md")
     given = parser.parse_args(arguments)
-    if given.tune is not None and TUNED not in given.engines:
-        given.engines.insert(1, TUNED)
+    if given.tune is not None and page.TUNED not in given.engines:
+        given.engines.insert(1, page.TUNED)
     engines = [name for name in given.engines if missing(name) is None]
     left = {name: reason for name in given.engines if (reason := missing(name)) is not None}
     found: list[Mapping[str, Any]] = []

@@ -15,7 +15,7 @@ Compile: TypeAlias = Callable[[], Call]
 """What is left to do when files are read."""
 
 
-TUNED: Final = "tuned.jsonl"
+LOG: Final = "tuned.jsonl"
 """The log beside a model."""
 
 
@@ -34,7 +34,7 @@ def tensorlang(folder: Path, log: Path | None = None) -> Compile:
 
 def tensorlang_tuned(folder: Path) -> Compile:
     """Ours, with what `tune` has found for the kernels of the model."""
-    return tensorlang(folder, folder / TUNED)
+    return tensorlang(folder, folder / LOG)
 
 
 def tune(folder: Path, minutes: float, trials: int = 48) -> None:
@@ -42,7 +42,7 @@ def tune(folder: Path, minutes: float, trials: int = 48) -> None:
     from tensorlang.graph import passes  # noqa: PLC0415 - as above
 
     g = passes.apply(files.graph_of(folder), *files.PASSES)
-    g.tune(folder / TUNED, trials, threads=1, minutes=minutes, passes=(), progress=lambda kernel: print(f"  {kernel}", flush=True))
+    g.tune(folder / LOG, trials, threads=1, minutes=minutes, passes=(), progress=lambda kernel: print(f"  {kernel}", flush=True))
 
 
 def torch_eager(folder: Path) -> Compile:

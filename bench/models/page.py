@@ -9,6 +9,7 @@ from typing import Any
 from bench.models.calls import SIDE, TINY
 
 OURS, TUNED = "tensorlang", "tensorlang tuned"
+"""By the names of `engines.ENGINES`."""
 
 
 def tables(found: Sequence[Mapping[str, Any]], left: Mapping[str, str]) -> str:

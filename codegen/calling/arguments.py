@@ -26,7 +26,10 @@ from tensorlang.ir.printer import text
 
 Array: TypeAlias = npt.NDArray[Any]
 
-KEYWORDS: Final = ("out", "workspace", "threads")
+WORKSPACE: Final = "workspace"
+THREADS: Final = "threads"
+"""The keyword of a call that is to use another number of threads."""
+KEYWORDS: Final = ("out", WORKSPACE, THREADS)
 """What a call says by keyword beside its inputs and dims."""
 _LIMIT: Final = 2**63
 

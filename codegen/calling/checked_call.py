@@ -9,14 +9,12 @@ from typing import Any, Final
 
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.calling import handed
-from tensorlang.codegen.calling.arguments import Invocation, prepare
+from tensorlang.codegen.calling.arguments import THREADS, Invocation, prepare
 from tensorlang.codegen.llvm.binding import Library
 from tensorlang.codegen.runtime import symbols, threads
 from tensorlang.codegen.runtime.workspaces import SUFFIX
 from tensorlang.errors import CallError
 
-THREADS: Final = "threads"
-"""The keyword of a call that is to use another number of threads."""
 _COUNT: Final = ctypes.c_int32
 
 

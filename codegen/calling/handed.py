@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlang.codegen.cache.signature import Signature
-from tensorlang.codegen.calling.arguments import Invocation
+from tensorlang.codegen.calling.arguments import WORKSPACE, Invocation
 from tensorlang.codegen.runtime import arrays
 from tensorlang.errors import CallError
 from tensorlang.ir.machine import LINE_BYTES
 
-KEYWORD: Final = "workspace"
 ALIGNMENT: Final = LINE_BYTES
 """Where a workspace has to begin: at a cache line."""
 
@@ -39,7 +38,7 @@ class Room(NamedTuple):
         return "" if not self.share else " on 1 thread" if threads == 1 else f" on {threads} threads"
 
 
-def taken(signature: Signature, keywords: dict[str, Any], keyword: str = KEYWORD) -> Any:
+def taken(signature: Signature, keywords: dict[str, Any], keyword: str = WORKSPACE) -> Any:
     """The workspace among the keywords of a call, which are left without it; None where there is none.
 
     An operand or a dim of that name is meant first. The same for any other `keyword` of calls.
@@ -84,4 +83,4 @@ def _bytes(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def plain(invocation: Invocation) -> Mapping[str, npt.NDArray[Any]]:
     """The workspace of a checked call as a keyword."""
-    return {} if invocation.workspace is None else {KEYWORD: invocation.arrays[-1]}
+    return {} if invocation.workspace is None else {WORKSPACE: invocation.arrays[-1]}

@@ -17,6 +17,7 @@ import numpy as np
 
 from tensorlang.codegen.cache.program import Program, Provenance
 from tensorlang.codegen.calling import handed, vectorcall
+from tensorlang.codegen.calling.arguments import WORKSPACE
 from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.llvm import binding, features, safe_compilation
 from tensorlang.codegen.runtime import timing
@@ -172,7 +173,7 @@ class Runnable:
         passed = [named[argument.name] for argument in signature.passed if argument.name not in self.program.bound]
         if invocation.copied:  # a copy would not see later changes: convert at every call
             return functools.partial(self, *inputs, **{**keywords, "out": invocation.result})
-        fast = caller is self._caller and type(invocation.result) is np.ndarray and set(more) <= {"out", handed.KEYWORD}
+        fast = caller is self._caller and type(invocation.result) is np.ndarray and set(more) <= {"out", WORKSPACE}
         if fast and self._make_fast(caller):
             return functools.partial(self, *passed, out=invocation.result, **handed.plain(invocation))
         return functools.partial(caller.run, invocation)

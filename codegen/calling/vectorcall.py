@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tensorlang.codegen.cache.signature import Argument, Signature
 from tensorlang.codegen.calling import entry_table, handed, results_ir, vectorcall_ir
+from tensorlang.codegen.calling.arguments import WORKSPACE
 from tensorlang.codegen.calling.handwritten import linked
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.llvm.linked_once import LinkedOnce
@@ -31,14 +32,14 @@ _CONTIGUOUS: Final = 0x0001
 _ALIGNED: Final = 0x0100
 _WRITEABLE: Final = 0x0400
 _POINTER: Final = ctypes.sizeof(ctypes.c_void_p)
-_MEMORY: Final = Argument(handed.KEYWORD, (Dim("size"),), DType("uint8"))
+_MEMORY: Final = Argument(WORKSPACE, (Dim("size"),), DType("uint8"))
 """The workspace that the entry takes: bytes, as many as there are."""
 _OBJECTS: Final[dict[str, object]] = {
     "numpy_ndarray": np.ndarray,
     "numpy_empty": np.empty,
     "empty_aligned": arrays.empty_aligned,
     "out_name": sys.intern("out"),
-    "workspace_name": sys.intern(handed.KEYWORD),
+    "workspace_name": sys.intern(WORKSPACE),
     "python_tuple": tuple,
     "py_false": False,
     "py_none": None,

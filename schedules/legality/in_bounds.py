@@ -13,15 +13,14 @@ and what a test would have to read has to be inside by itself, or the directive 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
 
 from tensorlang import ir
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.polyhedra import find, uncovered
+from tensorlang.algebra.rules import conjunction
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import (
     Axis,
-    Binary,
     Buffer,
     Compare,
     Expr,
@@ -65,13 +64,13 @@ def access_guard(nest: Nest, buffer: Buffer, index: Sequence[Expr], loops: Seque
         if not is_whole_axis(part, extent, loops, nest.relations)
         for side in sides_left((part,), (extent,), facts)
     ]
-    return reduce(lambda left, right: Binary("and", left, right), open_sides) if open_sides else None
+    return conjunction(open_sides) if open_sides else None
 
 
 def guarded(test: Expr | None, stmt: Stmt, *more: Expr) -> Stmt:
     """The statement where a test holds, and more of them, which come first."""
     tests = [*more, *([] if test is None else [test])]
-    return If(reduce(lambda left, right: Binary("and", left, right), tests), stmt) if tests else stmt
+    return If(conjunction(tests), stmt) if tests else stmt
 
 
 def covers(nest: Nest, store: Store, start: Store, loops: Sequence[For]) -> bool:

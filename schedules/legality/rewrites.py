@@ -130,23 +130,14 @@ def idle(nest: Nest, chain: Sequence[For], write: Access) -> list[str]:
     stand in, and of the others the one that is last among them. So only writes that are in the same iteration of these may not change
     places. What ties loops together is a bound of one that speaks of the other, a condition of both, an axis of which both are digits.
     """
-    loops = write.loops[write.loops.index(chain[0]) :]
-    names = {loop.loop for loop in loops}
-    store = next(part for part in statements(chain[0]) if id(part) == write.source)
-    assert isinstance(store, Store)
-    bounds = [(loop.loop, frozenset().union(*map(axes_of, (loop.lo, loop.hi)))) for loop in loops]
-    does = (*store.index, *store.values)
-    written = {buffer for part in stores(chain[0]) for buffer in part.buffers}
-    if any(
-        load.buffer in written
-        for expr in (*does, *write.conditions, *(end for loop in loops for end in (loop.lo, loop.hi)))
-        for load in loads_of(expr)
-    ):
+    store, loops = _undisturbed(chain[0], write)
+    if store is None:
         return []
-    tied = [closure(nest, {loop} | axes) & names for loop, axes in bounds]
+    names = {loop.loop for loop in loops}
+    tied = [closure(nest, axes_of(loop.lo) | axes_of(loop.hi) | {loop.loop}) & names for loop in loops]
     tied += [closure(nest, axes_of(cond)) & names for cond in conjuncts(write.conditions)]
     tied += [closure(nest, sides(relation)[1]) & names for relation in in_scope(nest, names)]
-    busy = closure(nest, frozenset().union(*map(axes_of, does))) & names
+    busy = closure(nest, frozenset().union(*map(axes_of, (*store.index, *store.values)))) & names
     while more := {name for group in tied if group & busy for name in group - busy}:
         busy |= more
     return [loop.loop for loop in chain if loop.loop not in busy]
@@ -214,17 +205,22 @@ def written_by_another(nest: Nest, chain: Sequence[For], order: Sequence[str], r
 
 def _alike(nest: Nest, loop: For, write: Access) -> tuple[For, ...]:
     """The loops of a store from `loop` on, if it alone writes its buffer there, the same value into an element each time; else none."""
-    store = next(part for part in stores(loop) if id(part) == write.source)
-    every = list(stores(loop))
-    if any(part is not store and set(part.buffers) & set(store.buffers) for part in every):
+    store, loops = _undisturbed(loop, write)
+    if store is None or any(part is not store and set(part.buffers) & set(store.buffers) for part in stores(loop)):
         return ()
+    return loops if told(nest, loops, write) else ()
+
+
+def _undisturbed(loop: For, write: Access) -> tuple[Store | None, tuple[For, ...]]:
+    """A store and its loops from `loop` on; no store where what it does, or whether it does, is read from what is stored there."""
+    every = list(stores(loop))
+    store = next(part for part in every if id(part) == write.source)
     place = next(position for position, part in enumerate(write.loops) if part.loop == loop.loop)
     loops = write.loops[place:]
     written = {buffer for part in every for buffer in part.buffers}
     around = [expr for part in loops for expr in (part.lo, part.hi)]
-    if any(load.buffer in written for expr in (*store.values, *store.index, *write.conditions, *around) for load in loads_of(expr)):
-        return ()
-    return loops if told(nest, loops, write) else ()
+    spoken = (*store.values, *store.index, *write.conditions, *around)
+    return None if any(load.buffer in written for expr in spoken for load in loads_of(expr)) else store, loops
 
 
 def told(nest: Nest, chain: Sequence[For], write: Access) -> bool:

@@ -8,7 +8,8 @@ on data alone. Floating-point arithmetic has no rows, because none holds for NaN
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from typing import Final, TypeAlias
 
 from tensorlang import ir
@@ -23,6 +24,11 @@ SMALL: Final = 1 << 31
 LARGEST: Final = (1 << 63) - 1
 TRUE: Final = Const(True, BOOL)
 FALSE: Final = Const(False, BOOL)
+
+
+def conjunction(conditions: Iterable[Expr]) -> Expr:
+    """Some conditions as one, at least one of them; `bounds.conjuncts` takes it apart."""
+    return reduce(lambda left, right: Binary("and", left, right), conditions)
 
 
 def _is_index(expr: Expr) -> bool:

@@ -23,6 +23,7 @@ import tensorlang as tl
 from tensorlang import graph
 from tensorlang.errors import TensorlangError, did_you_mean
 from tensorlang.graph import Graph, Value, passes, pattern as pm
+from tensorlang.graph.ir import dims_in
 
 Arrays: TypeAlias = "list[np.ndarray[Any, Any]]"
 
@@ -151,8 +152,8 @@ def _loaded(path: Path) -> Graph:
         raise Usage(f"to read {path.name}, {extra} is needed; python -m pip install 'tensorlang[{extra}]' brings it") from None
     try:
         read = getattr(library, load)(str(path))
-    except Exception as error:  # noqa: BLE001 - whatever a reader of foreign files raises
-        raise Usage(f"{path} cannot be read as a model of {extra}: {type(error).__name__}: {error!s:.200}") from None
+    except Exception as error:  # whatever a reader of foreign files raises
+        raise Usage(f"{path} cannot be read as a model of {extra}: {type(error).__name__}: {error!s:.200}") from error
     return graph.from_onnx(read) if module == "onnx" else graph.from_torch(read)
 
 
@@ -189,9 +190,7 @@ def _drawn(g: Graph, sizes: Mapping[str, int]) -> Arrays:
 
 def _chosen(g: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
     """The size of every dim: what was asked for, else the least, and at least 1. Raises `Usage`."""
-    bounds = {
-        name: span for value in g.inputs for extent in value.shape if isinstance(extent, tl.Dim) for name, span in extent.dims.items()
-    }
+    bounds = dims_in(value.shape for value in g.inputs)
     for name, size in sizes.items():
         if name not in bounds:
             raise Usage(f"the inputs of {g.name} have no dim {name!r}{did_you_mean(name, bounds)}")
@@ -234,8 +233,8 @@ def _pattern(asked: str) -> Callable[..., Any]:
         raise Usage(f"there is no file {path}")
     try:
         made = runpy.run_path(str(path))
-    except Exception as error:  # noqa: BLE001 - the user's own file
-        raise Usage(f"{path} cannot be run: {type(error).__name__}: {error!s:.200}") from None
+    except Exception as error:  # the user's own file
+        raise Usage(f"{path} cannot be run: {type(error).__name__}: {error!s:.200}") from error
     own = {
         label: value
         for label, value in made.items()

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -342,7 +342,8 @@ class Graph:
         Kernels that are equal but for names and weights are tuned once, each with up to `trials` schedules, those first that are predicted
         to take most of the time; what takes less than a hundredth is left as it is. `minutes` bounds the whole run. `target`, `threads` and
         `passes` are to be those of `compile`; `dims` are the sizes at which a graph with dims is measured. `progress` is called with each
-        kernel when it was tuned. Raises as `compile` does, and `TuningError` and `LogError` as `autotune.tune` does.
+        kernel when it was tuned. Raises as `compile` does, `TuningError` for `minutes`, and `LogError` as `autotune.tune` does; what
+        else keeps a kernel from being tuned is the `error` of its `TunedKernel`.
         """
         from tensorlang.graph.execution.tuning import tuned  # noqa: PLC0415 - as above
 
@@ -356,6 +357,11 @@ class Graph:
             raise tl.GraphError(f"passes= is a pass, or several, not {passes!r:.60}")
         run = (standard,) if passes is None else (passes,) if callable(passes) else tuple(passes)
         return apply(self.verify(), *run)
+
+
+def dims_in(shapes: Iterable[Sequence[Extent]]) -> dict[str, tuple[int, int]]:
+    """The dims that extents speak of, by name, with the least and the greatest size of each."""
+    return {name: span for shape in shapes for extent in shape if isinstance(extent, tl.Dim) for name, span in extent.dims.items()}
 
 
 def _name_of(value: object) -> str:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 import tensorlang as tl
+from tensorlang.codegen.export import c_source
 from tensorlang.ir.dtype import DTYPES
 from tensorlang.ir.functions import FUNCTIONS
 from tests.codegen.exported import STRICT, called, compiled, needs_cc, run
@@ -200,6 +201,8 @@ def test_a_name_is_not_read_out_of_that_of_a_type(tmp_path: Any) -> None:
     words = re.findall(r"\b\w+\b", path.read_text())
     assert {"t8_", "t16_", "t32_"} <= set(words) and all(words.count(word) > 1 for word in words if re.fullmatch(r"t\d+_", word))
     run("cc", "-std=c99", "-Wall", "-Werror", "-ffreestanding", "-c", "many.c", folder=tmp_path)
+    told = ["  const int32_t t32_ = (int32_t)i;", "  const int64_t t1_ = k;", "  S[i] = t1_;"]
+    assert c_source._used(told) == told[1:]
 
 
 def test_the_source_is_short_has_the_names_of_the_nest_and_needs_no_library(tmp_path: Any) -> None:

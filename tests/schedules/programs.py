@@ -13,12 +13,23 @@ from tensorlang.ir import Buffer
 from tensorlang.ir.verify import verify
 from tensorlang.semantics.nest_interpreter import run_nest
 
+EXTENTS = [(0, 3), (3, 0), (1, 1), (5, 9), (8, 16)]
+"""Rows and columns: none, one, fewer and more than tiles have."""
+
 
 def matmul(m: Any = 7, n: Any = 11, k: Any = 5, dtype: str = "float32") -> Tensor:
     """C[i, j] = sum over k of A[i, k] * B[k, j]."""
     a, b = tl.placeholder((m, k), dtype, name="A"), tl.placeholder((k, n), dtype, name="B")
     r = tl.reduce_axis(k, name="k")
     result: Tensor = tl.compute((m, n), lambda i, j: tl.sum(a[i, r] * b[r, j], axis=r), name="C")
+    return result
+
+
+def rectified(m: Any = 7, n: Any = 11, k: Any = 5) -> Tensor:
+    """max(A B + bias, 0)."""
+    product = matmul(m, n, k)
+    bias = tl.placeholder((n,), name="bias")
+    result: Tensor = tl.compute((m, n), lambda i, j: tl.maximum(product[i, j] + bias[j], 0.0), name="R")
     return result
 
 
@@ -85,6 +96,17 @@ def refusal(s: tl.Schedule, name: str, *args: Any, **options: Any) -> tl.Schedul
         getattr(s, name)(*args, **options)
     assert str(s) == before
     return refused.value
+
+
+def refused(s: tl.Schedule, code: str, sentence: str, *step: Any) -> tl.ScheduleError:
+    """The refusal of a step, pinned, which leaves the schedule as it was."""
+    before = str(s)
+    error = s.can(*step).error
+    assert error is not None
+    assert error.code == code
+    assert sentence in error.reason
+    assert str(s) == before
+    return error
 
 
 def code_and_reason(s: tl.Schedule, name: str, *args: Any, **options: Any) -> tuple[str, str]:

@@ -12,8 +12,7 @@ from tensorlang.ir import Axis, Const, FuseRelation
 from tensorlang.ir.relations import closure, relation_names
 from tensorlang.schedules.rewriting.copies import pruned
 from tensorlang.schedules.rewriting.edit import loops, stores
-from tests.schedules.programs import blur, check, matmul, scale
-from tests.schedules.test_placement import refused
+from tests.schedules.programs import blur, check, matmul, refused, scale
 
 
 def doubled(n: Any = 9, m: Any = 7) -> Tensor:

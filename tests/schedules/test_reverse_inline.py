@@ -8,8 +8,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.codegen.compilation import default_schedule
-from tests.schedules.programs import check, matmul
-from tests.schedules.test_placement import rectified, refused
+from tests.schedules.programs import check, matmul, rectified, refused
 from tests.thinned import crossed
 
 

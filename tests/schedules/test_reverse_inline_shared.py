@@ -9,7 +9,7 @@ import pytest
 
 import tensorlang as tl
 from tests.schedules.judged import judge
-from tests.schedules.test_placement import refused
+from tests.schedules.programs import refused
 
 KEEP = pytest.mark.parametrize("keep", ["all", "last"])
 Keep = Literal["all", "last"]

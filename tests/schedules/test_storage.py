@@ -11,8 +11,7 @@ import pytest
 import tensorlang as tl
 from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.directives.transform_layout import layout_text, parsed
-from tests.schedules.programs import blur, check, matmul, scale
-from tests.schedules.test_placement import EXTENTS, refused
+from tests.schedules.programs import EXTENTS, blur, check, matmul, refused, scale
 from tests.thinned import crossed
 
 

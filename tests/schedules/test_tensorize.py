@@ -11,8 +11,7 @@ import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.directives.instructions import Instruction, Register, dpbf16ps, dpbusd
-from tests.schedules.programs import check
-from tests.schedules.test_placement import refused
+from tests.schedules.programs import check, refused
 from tests.thinned import crossed
 
 

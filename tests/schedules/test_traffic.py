@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tests.schedules.programs import blur, check, matmul, scale
-from tests.schedules.test_placement import EXTENTS, refused
+from tests.schedules.programs import EXTENTS, blur, check, matmul, refused, scale
 
 
 def asm(s: tl.Schedule, target: str = "native") -> str:

@@ -16,6 +16,7 @@ from functools import reduce
 
 from tensorlang import ir
 from tensorlang.algebra.bounds import values
+from tensorlang.algebra.rules import conjunction
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Alloc, Binary, Block, Compare, Const, Expr, For, If, Nest, Stmt
 from tensorlang.ir.traverse import axes_of, loads_of, map_statements
@@ -37,7 +38,7 @@ def _tested(stmt: Stmt, known: frozenset[Expr]) -> Stmt:
 
 
 def _under(conditions: list[Expr], stmt: Stmt) -> Stmt:
-    return If(_all(conditions), stmt) if conditions else stmt
+    return If(conjunction(conditions), stmt) if conditions else stmt
 
 
 def _needed(stmt: Stmt) -> list[Expr]:
@@ -84,8 +85,6 @@ def _of_any(groups: list[list[Expr]]) -> list[Expr]:
         return []
     common = [condition for condition in groups[0] if all(condition in group for group in groups)]
     rests = [[condition for condition in group if condition not in common] for group in groups]
-    return [*common, reduce(lambda left, right: Binary("or", left, right), dict.fromkeys(map(_all, rests)))] if all(rests) else common
-
-
-def _all(conditions: list[Expr]) -> Expr:
-    return reduce(lambda left, right: Binary("and", left, right), conditions)
+    if not all(rests):
+        return common
+    return [*common, reduce(lambda left, right: Binary("or", left, right), dict.fromkeys(map(conjunction, rests)))]

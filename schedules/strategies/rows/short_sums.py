@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any, Final
 
 from tensorlang.algebra.polyhedra import find
+from tensorlang.algebra.rules import conjunction
 from tensorlang.ir import Binary, Compare, Const, Dim, Expr, If, Store, Unary, const
 from tensorlang.ir.printer import text
 from tensorlang.ir.traverse import walk
@@ -79,7 +79,7 @@ def schedule_sums(s: Schedule, sums: Sequence[RowSum]) -> None:
     asked = [held for held in conditions if held not in always]
     names: dict[str, str] = {}
     if asked and all(find(held) is not None for held in asked):
-        s.apply(Specialize(text(reduce(lambda one, other: Binary("and", one, other), asked))))
+        s.apply(Specialize(text(conjunction(asked))))
         match s.nest.body:
             case If(_, special, generic) if generic is not None:
                 names = {short.loop: other.loop for short, other in zip(loops(special), loops(generic), strict=True)}

@@ -12,7 +12,7 @@ import numpy as np
 import tensorlang as tl
 from tensorlang.graph.definition import of_node
 from tensorlang.graph.execution.calling import bound
-from tensorlang.graph.ir import Array, Graph
+from tensorlang.graph.ir import Array, Graph, dims_in
 
 
 def inspect(graph: Graph, inputs: Sequence[object]) -> dict[str, Array]:
@@ -37,5 +37,4 @@ def inspect(graph: Graph, inputs: Sequence[object]) -> dict[str, Array]:
 def _own(results: Sequence[tl.Tensor], feeds: dict[tl.Tensor, Array], sizes: dict[str, int]) -> dict[str, int]:
     """The dims of a definition that none of its operands shows."""
     shown = {repr(extent) for operand in feeds for extent in operand.shape}
-    found = {name for result in results for extent in result.shape if isinstance(extent, tl.Dim) for name in extent.dims}
-    return {name: sizes[name] for name in found if name not in shown}
+    return {name: sizes[name] for name in dims_in(result.shape for result in results) if name not in shown}

@@ -18,7 +18,7 @@ from typing import Any, Final
 import tensorlang as tl
 from tensorlang.graph.execution.grouping import Group, groups
 from tensorlang.graph.fusion.weighing import seconds, structure
-from tensorlang.graph.ir import Graph
+from tensorlang.graph.ir import Graph, dims_in
 
 LEAST: Final = 0.01
 """The share of the predicted time below which a kernel is left as it is."""
@@ -28,7 +28,7 @@ LEAST: Final = 0.01
 class TunedKernel:
     """A kernel of a graph: what it computes, how often it is called, its share of the predicted time, and what tuning it gave.
 
-    `result` is what `autotune.tune` returned, None where no schedule of it was valid: `error` says why.
+    `result` is what `autotune.tune` returned, None where it refused: `error` says why.
     """
 
     name: str
@@ -52,8 +52,7 @@ def tuned(
     dims: Mapping[str, int],
     progress: Callable[[TunedKernel], object] | None,
 ) -> tuple[TunedKernel, ...]:
-    """Tune what differs, the greatest share first. Raises `GraphError`, `BuildError` for a target, `TuningError` for a setting."""
-    graph.verify()
+    """Tune what differs, the greatest share first. Raises `BuildError` for a target, `TuningError` for `minutes`."""
     if minutes is not None and not (isinstance(minutes, (int, float)) and 0 < minutes < math.inf):
         raise tl.TuningError(f"minutes= is a positive number, or None, not {minutes!r:.60}")
     equal: dict[Hashable, list[Group]] = {}
@@ -83,9 +82,7 @@ def _tuned(same: list[Group], share: float, dims: Mapping[str, int], **settings:
     group = same[0]
     _, results = group.define()
     constants = tuple(value.name for value in group.weights())
-    spoken = {
-        name for value in (*group.inputs, *group.results) for extent in value.shape if isinstance(extent, tl.Dim) for name in extent.dims
-    }
+    spoken = dims_in(value.shape for value in (*group.inputs, *group.results))
     own = {name: size for name, size in dims.items() if name in spoken}
     try:
         result = tune(results, constants=constants, dims=own or None, **settings)
