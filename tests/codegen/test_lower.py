@@ -10,7 +10,7 @@ from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import target
 from tensorlang.ir import For, If, Nest
 from tensorlang.ir.printer import print_nest
-from tensorlang.ir.traverse import statements
+from tensorlang.ir.traverse import axes_of, statements
 from tensorlang.ir.verify import verify
 from tensorlang.schedules.legality.code_size import instructions
 from tensorlang.schedules.strategies import choose
@@ -85,6 +85,21 @@ def test_the_conditions_of_a_partial_tile_stand_outside_the_hot_loop() -> None:
     loops = [part for part in statements(nest.body) if isinstance(part, For) and part.loop == "C.k_i"]
     free = [loop for loop in loops if not any(isinstance(part, If) for part in statements(loop.body))]
     assert free
+
+
+def test_the_rows_of_a_partial_tile_are_counted_once() -> None:
+    """Columns have edges of their own within: each version of the rows has one, which does not ask again how many rows there are."""
+    m, n, k = tl.dim("m"), tl.dim("n"), tl.reduce_axis(5, name="k")
+    a, b = tl.placeholder((m, 5), name="A"), tl.placeholder((5, n), name="B")
+    s = tl.Schedule(tl.compute((m, n), lambda i, j: tl.sum(a[i, k] * b[k, j], axis=k), name="C"))
+    i_i, j_i = s.split("i", 4, "mask")[1], s.split("j", 8, "mask")[1]
+    s.reorder("i_o", "j_o", "k", i_i, j_i)
+    s.vectorize(j_i)
+    s.unroll(i_i)
+    counted = [part.cond for part in statements(lower(s.nest, target("x86-64-v3")).body) if isinstance(part, If)]
+    of_rows = [str(cond) for cond in counted if "C.i_o" in axes_of(cond) and "C.j_o" not in axes_of(cond)]
+    assert len(of_rows) == 1 + 2 + 1 + 1, of_rows  # whole; 3 and 2 rows; the one row of the last, in its two versions of columns
+    check(s, dims={"m": 7, "n": 9})
 
 
 def test_a_peeled_tail_leaves_no_condition_on_literal_extents() -> None:

@@ -37,7 +37,8 @@ _Rows: TypeAlias = tuple[Expr, int]
 def rows_counted(stmt: Stmt, scope: frozenset[str] = frozenset()) -> Stmt:
     """The statement with the partial tiles in it in versions for each number of rows; `scope` are the loops around."""
     if isinstance(stmt, If) and stmt.orelse is not None:
-        return replace(stmt, then=rows_counted(stmt.then, scope), orelse=_versions(rows_counted(stmt.orelse, scope), scope, stmt.cond))
+        outside_in = _versions(stmt.orelse, scope, stmt.cond)  # what is counted out here is not counted again within
+        return replace(stmt, then=rows_counted(stmt.then, scope), orelse=rows_counted(outside_in, scope))
     inside = scope | {stmt.loop} if isinstance(stmt, For) else scope
     return map_statements(stmt, lambda part: rows_counted(part, inside))
 
