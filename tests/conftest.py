@@ -21,6 +21,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,8 +102,11 @@ def brief() -> Policy:
 
 @pytest.fixture
 def brief_jobs(brief: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever tunes in this process measures briefly."""
-    from tensorlang.autotune.jobs import tune
+    """Whatever tunes or verifies in this process measures briefly."""
+    from tensorlang.autotune.jobs import peak, tune
+    from tensorlang.autotune.reporting import verify
     from tensorlang.autotune.settings import Settings
 
     monkeypatch.setattr(tune, "Settings", partial(Settings, policy=brief))
+    monkeypatch.setattr(peak, "POLICY", brief)
+    monkeypatch.setattr(verify, "Policy", partial(replace, brief))

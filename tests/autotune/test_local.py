@@ -173,7 +173,7 @@ def test_finalists_are_measured_in_several_fresh_processes() -> None:
         where.close()
 
 
-@pytest.mark.parametrize("how", few([signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGHUP], 2))
+@pytest.mark.parametrize("how", few([signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGHUP], 1))
 def test_neither_builder_nor_worker_survives_the_tuner(how: int) -> None:
     code = (
         "import sys, time, resource; sys.path.insert(0, sys.argv[1]); resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"

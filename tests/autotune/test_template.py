@@ -159,13 +159,13 @@ def failing(C: Any) -> Any:
 def test_a_template_that_loops_exits_or_crashes_is_an_outcome_of_its_point_and_the_run_goes_on(tmp_path: Path) -> None:
     deeds = ("loop", "exit", "leave", "crash", "fill", "kill the group", "print")
     C, log = matmul(), tmp_path / "log.jsonl"
-    result = tune(C, log=log, schedule=failing(C), space=tl.Space.of(deed=deeds), trials=8, threads=1, strategy="grid", timeout=5.0)
+    result = tune(C, log=log, schedule=failing(C), space=tl.Space.of(deed=deeds), trials=8, threads=1, strategy="grid", timeout=3.0)
     told = {trial.config["deed"]: trial for trial in Log(log) if trial.config}
     assert {deed: trial.status for deed, trial in told.items()} == {
         "loop": "compile_timeout", "exit": "compile_crash", "leave": "compile_crash", "crash": "compile_crash", "fill": "oom",
         "kill the group": "compile_crash", "print": "ok",
     }  # fmt: skip
-    assert "not there after 5 s" in told["loop"].why and "exit(3)" in told["exit"].why and "exit code 4" in told["leave"].why
+    assert "not there after 3 s" in told["loop"].why and "exit(3)" in told["exit"].why and "exit code 4" in told["leave"].why
     assert "SIGSEGV" in told["crash"].why and "SIGTERM" in told["kill the group"].why
     assert all("schedule=" in trial.why for trial in told.values() if trial.status != "ok")
     assert result.best.time > 0
