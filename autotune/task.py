@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from tensorlang.autotune.log.identity import constant_names, constant_places, identity
+from tensorlang.autotune.log.fixed_operands import constant_names, constant_places, with_fixed
 from tensorlang.autotune.measurement.arrays import Array, Spec
 from tensorlang.definition.extent import beyond, dims_in, limits
 from tensorlang.definition.naming import tensor_names
@@ -94,7 +94,7 @@ class Task:
     @property
     def program(self) -> str:
         """What records are looked up by: the program, and which operands stay fixed."""
-        return identity(self.fingerprint, self.constants)
+        return with_fixed(self.fingerprint, self.constants)
 
     @property
     def constant_names(self) -> frozenset[str]:

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
+from tensorlang.autotune.log.fixed_operands import constant_names, constants_of
 from tensorlang.autotune.log.glimpse import Study, study_of
-from tensorlang.autotune.log.identity import constant_names, constants_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial, to_line
 from tensorlang.autotune.log.study_records import FinalRecord

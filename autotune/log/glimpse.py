@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from tensorlang.autotune.log.identity import program_of
+from tensorlang.autotune.log.fixed_operands import program_of
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import HEAD, SCHEMA, Number, RecordParser, Trial, from_line, moment, whole
 from tensorlang.autotune.log.status import Status

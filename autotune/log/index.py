@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tensorlang.autotune.log.fixed_operands import family_of
 from tensorlang.autotune.log.glimpse import Glimpse, LineAt, Study, StudyAtDims, dims_of, study_of
-from tensorlang.autotune.log.identity import family_of
 from tensorlang.autotune.log.record import Trial, from_line, whole
 from tensorlang.autotune.log.study_records import FinalRecord
 from tensorlang.autotune.measurement.quality import Quality, doubtful

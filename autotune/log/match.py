@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from tensorlang.autotune.log.identity import identity, operands_by_first_use
+from tensorlang.autotune.log.fixed_operands import operands_by_first_use, with_fixed
 from tensorlang.autotune.log.index import dims_of
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement.host import software
@@ -104,20 +104,20 @@ class Asked:
 
             known = operands_by_first_use(as_outputs(outputs))
             places = tuple(place for place, name in enumerate(known) if name in names)
-        fingerprint, dims = canonical.identity(outputs)
+        fingerprint, dims = canonical.fingerprint_and_dims(outputs)
         return cls(outputs, fingerprint, target, threads, cache, places, frozenset(names), dims)
 
     @cached_property
     def program(self) -> str:
         """What records of it are looked up by."""
-        return identity(self.fingerprint, self.places)
+        return with_fixed(self.fingerprint, self.places)
 
     @cached_property
     def family(self) -> str:
         """What records of its other shapes are looked up by."""
         from tensorlang.serialization import canonical  # noqa: PLC0415 - the index itself needs no compiler
 
-        return identity(canonical.family(self.outputs), self.places)
+        return with_fixed(canonical.family(self.outputs), self.places)
 
     @cached_property
     def extents(self) -> tuple[int, ...]:

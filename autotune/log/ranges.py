@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tensorlang.autotune.log.identity import identity
+from tensorlang.autotune.log.fixed_operands import with_fixed
 from tensorlang.autotune.log.lending import AHEAD, GAINED, LEAST, NEAR, NO_COUNTERPART, Loan, strategy_of
 from tensorlang.autotune.log.match import Asked
 from tensorlang.autotune.log.record import Trial
@@ -68,7 +68,7 @@ class Range:
         except TensorlangError:
             return None
         places = self.asked.places
-        return AtSize(dict(sizes), identity(found[0], places), identity(found[1], places), found[2])
+        return AtSize(dict(sizes), with_fixed(found[0], places), with_fixed(found[1], places), found[2])
 
     def probe(self) -> tuple[AtSize, Mapping[str, int]] | None:
         """The program at one size, and for each dim an extent that is the dim itself there, by its place; None where a dim has none."""

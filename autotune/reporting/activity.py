@@ -16,8 +16,8 @@ from rich.console import Console
 
 from tensorlang.autotune.log.clock import Now
 from tensorlang.autotune.log.database import Study, study_of
+from tensorlang.autotune.log.fixed_operands import program_of
 from tensorlang.autotune.log.glimpse import Glimpse
-from tensorlang.autotune.log.identity import program_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial

@@ -18,7 +18,7 @@ from operator import truediv
 from statistics import median
 from typing import Final
 
-from tensorlang.autotune.log.identity import constants_of
+from tensorlang.autotune.log.fixed_operands import constants_of
 from tensorlang.autotune.log.index import dims_of
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import FinalistRecord

@@ -169,7 +169,7 @@ def _of(outputs: tuple[Tensor, ...], own: tuple[Tensor, ...], inputs: object, na
     arguments = (*read, *unread, *bound)
     places = {id(tensor.definition): place for place, tensor in enumerate(arguments)}
     results = tuple(of_component(names[tensor.definition], tensor.definition, tensor.component) for tensor in outputs)
-    fingerprint, dims = canonical.identity(outputs, used)
+    fingerprint, dims = canonical.fingerprint_and_dims(outputs, used)
     form = (
         [repr((tensor.shape, str(tensor.dtype))) for tensor in unread],
         [position for tensor in bound for position, other in enumerate(operands) if other.definition is tensor.definition],

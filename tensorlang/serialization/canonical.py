@@ -61,10 +61,10 @@ def describe(outputs: object) -> dict[str, Any]:
 
 def fingerprint(outputs: object) -> str:
     """A digest of structure, shapes and types; equal for definitions that differ in names and order alone, in every process."""
-    return identity(outputs)[0]
+    return fingerprint_and_dims(outputs)[0]
 
 
-def identity(outputs: object, order: tuple[Definition, ...] | None = None) -> tuple[str, tuple[str, ...]]:
+def fingerprint_and_dims(outputs: object, order: tuple[Definition, ...] | None = None) -> tuple[str, tuple[str, ...]]:
     """The fingerprint, and the dims in order of first use: programs of one fingerprint have the same ones by other names.
 
     `order` is the program by first use, from whoever has it.

@@ -13,7 +13,7 @@ from tensorlang.autotune import Database, Log, tune
 from tensorlang.autotune.jobs import session as jobs
 from tensorlang.autotune.jobs.tune import session
 from tensorlang.autotune.log.anchors import anchors
-from tensorlang.autotune.log.identity import identity
+from tensorlang.autotune.log.fixed_operands import with_fixed
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.task import Task
@@ -133,7 +133,7 @@ def test_a_candidate_travels_with_its_packing_and_computes_the_same() -> None:
 def test_the_places_of_constants_decide_what_a_program_is_called() -> None:
     plain, packed = Task.of(product()), Task.of(product(weight_first=True), constants=("B",))
     assert plain.program == plain.fingerprint == packed.fingerprint != packed.program
-    assert packed.program == identity(plain.fingerprint, (1,)) == Task.of(product(), constants=(1,)).program
+    assert packed.program == with_fixed(plain.fingerprint, (1,)) == Task.of(product(), constants=(1,)).program
     assert "constants" not in plain.to_json() and packed.constant_names == {"B"}
     assert packed.fixed_inputs == (0,) and Task.of(product(), constants={"B"}).fixed_inputs == (1,)
 

@@ -20,7 +20,7 @@ from tensorlang.codegen.export.writing import written
 from tensorlang.errors import BuildError, did_you_mean
 from tensorlang.ir.machine import LINE_BYTES
 from tensorlang.kernels.bundles import bytecode, objects as made_objects, weights_file
-from tensorlang.kernels.bundles.entry import BAD_WEIGHTS
+from tensorlang.kernels.bundles.entry_ir import BAD_WEIGHTS
 from tensorlang.kernels.bundles.image import Image, image
 from tensorlang.kernels.sequences import Sequence
 from tensorlang.kernels.steps import Port

@@ -17,7 +17,7 @@ from tensorlang.codegen.runtime.openmp import SYMBOLS as OPENMP
 from tensorlang.codegen.runtime.workspaces import SUFFIX
 from tensorlang.codegen.target import Target
 from tensorlang.errors import BuildError
-from tensorlang.kernels.bundles import entry
+from tensorlang.kernels.bundles import entry_ir
 from tensorlang.kernels.bundles.image import COPY, Image
 
 
@@ -68,9 +68,9 @@ def objects(image: Image) -> Objects:
         if all(other.code != code for other in made):
             both = (own, own + SUFFIX) if symbol.endswith(SUFFIX) else (own,)
             made.append(Object(own, code, both))
-    text = entry.module(image, names)
+    text = entry_ir.module(image, names)
     first = binding.compile_module(text, target.machine, handwritten=True).object
-    entries = (image.name, f"{image.name}_weights", f"{image.name}_dispatch", *entry.HOOKS)
+    entries = (image.name, f"{image.name}_weights", f"{image.name}_dispatch", *entry_ir.HOOKS)
     return Objects((Object(image.name, first, entries), *made), target)
 
 

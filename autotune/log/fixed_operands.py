@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tensorlang.definition.tensor import Tensor
 
 
-def identity(fingerprint: str, constants: Iterable[int] = ()) -> str:
+def with_fixed(fingerprint: str, constants: Iterable[int] = ()) -> str:
     """The fingerprint of a program, or the digest of a family, with operands in these places fixed."""
     places = sorted(constants)
     return hashlib.sha256(json.dumps([fingerprint, places]).encode()).hexdigest() if places else fingerprint
@@ -32,13 +32,13 @@ def constants_of(task: Mapping[str, Any]) -> tuple[int, ...]:
 def program_of(task: Mapping[str, Any]) -> str | None:
     """What the task of a record is of; None where it does not say."""
     fingerprint = task.get("fingerprint")
-    return identity(fingerprint, constants_of(task)) if isinstance(fingerprint, str) else None
+    return with_fixed(fingerprint, constants_of(task)) if isinstance(fingerprint, str) else None
 
 
 def family_of(task: Mapping[str, Any]) -> str | None:
     """The family that the task of a record is in; None where it does not say."""
     family = task.get("family")
-    return identity(family, constants_of(task)) if isinstance(family, str) else None
+    return with_fixed(family, constants_of(task)) if isinstance(family, str) else None
 
 
 def operands_by_first_use(outputs: tuple[Tensor, ...]) -> list[str]:
