@@ -202,6 +202,94 @@ def test_a_child_forked_while_a_thread_reads_a_log_reads_it_too(tmp_path: Path) 
     assert told.split() == ["0"]
 
 
+GRAPH = """
+    from tensorlang.graph import Builder
+    from tensorlang.graph.execution import compiled as module
+
+    b = Builder("g")
+    weight = b.constant(np.eye(4, dtype="f4"), "weight")
+    g = b.finish(b("linear", b.input((tl.dim("n", 1, 8), 4), name="x"), weight))
+    compiled, begun = g.compile(threads=1), threading.Event()
+    x = np.arange(12, dtype="f4").reshape(3, 4)
+
+    def never_ending(*_):
+        begun.set()
+        time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "work", "result"),
+    [
+        ("assembled", "lambda: compiled(x)", "x"),
+        ("with_weights", 'lambda: compiled.load_weights({"weight": 2 * np.eye(4, dtype="f4")})', "2 * x"),
+    ],
+)
+def test_a_child_forked_while_a_thread_prepares_a_graph_prepares_it_too(name: str, work: str, result: str) -> None:
+    told = run(
+        textwrap.dedent(GRAPH)
+        + textwrap.dedent(f"""
+        work, quick, module.{name} = {work}, module.{name}, never_ending
+        threading.Thread(target=work, daemon=True).start()
+        begun.wait()
+        module.{name} = quick
+
+        def again():
+            work()
+            assert np.array_equal(compiled(x)[0], {result})
+
+        print(child(again), flush=True)
+        os._exit(0)
+        """)
+    )
+    assert told.split() == ["0"]
+
+
+def test_a_child_forked_while_a_thread_folds_a_frozen_graph_folds_it_too() -> None:
+    told = run(
+        textwrap.dedent(GRAPH)
+        + textwrap.dedent("""
+        from tensorlang.bridges.torch_frozen import Frozen
+
+        frozen = Frozen(g, (), None, None)
+        quick, Frozen._fold = Frozen._fold, never_ending
+        threading.Thread(target=frozen, args=((),), daemon=True).start()
+        begun.wait()
+        Frozen._fold = quick
+
+        def again():
+            assert np.array_equal(frozen(())(x)[0], x)
+
+        print(child(again), flush=True)
+        os._exit(0)
+        """)
+    )
+    assert told.split() == ["0"]
+
+
+def test_no_lock_is_made_while_a_fork_holds_those_that_there_are() -> None:
+    told = run("""
+        from tensorlang.system import forks
+
+        class Owner:
+            def renew(self):
+                pass
+
+        owner, kept = Owner(), []
+        threads = [threading.Thread(target=lambda: kept.append(forks.short_lock())), threading.Thread(target=forks.anew, args=(owner,))]
+        forks._before()
+        for thread in threads:
+            thread.start()
+            thread.join(0.1)
+        print(*(thread.is_alive() for thread in threads), kept)
+        forks._after()
+        for thread in threads:
+            thread.join()
+        print(kept[0] in forks._short, owner in forks._renewed)
+    """)
+    assert told.split() == ["True", "True", "[]", "True", "True"]
+
+
 def test_where_the_runtime_cannot_be_put_to_rest_the_child_stays_on_one_thread() -> None:
     told = run("""
         from tensorlang.codegen.runtime import openmp

@@ -51,6 +51,8 @@ def parts(fixed: object) -> tuple[Schedule | None, dict[str, Any]]:
     knobs = [part for part in given if isinstance(part, Mapping)]
     if len(given) != len(schedules) + len(knobs) or len(schedules) > 1 or len(knobs) > 1 or not given:
         raise TuningError(f"fixed= is a partial schedule, a mapping of knobs to values, or a pair of the two, not {fixed!r:.60}")
+    if wrong := [name for part in knobs for name in part if not isinstance(name, str)]:
+        raise TuningError(f"fixed= names knobs by strings, as {{'vectors': 2}}, not by {wrong[0]!r:.60}")
     return (schedules[0] if schedules else None), (dict(knobs[0]) if knobs else {})
 
 

@@ -78,6 +78,18 @@ def vector(frame: Frame, loop: ir.For, body: Body) -> None:
         frame.lanes, frame.lane_axis = 0, ""
 
 
+def lane_by_lane(frame: Frame, body: Body) -> None:
+    """What stands in a vector loop for each of its lanes in turn, as iterations."""
+    lanes, axis = frame.lanes, frame.lane_axis
+    with frame.loop():
+        first = frame.space.polynomial(ir.Axis(axis)) - of(LANE)
+        frame.lanes, frame.lane_axis = 0, ""
+        for step in range(lanes):
+            frame.bind(axis, first + number(step))
+            body(frame)
+        frame.lanes, frame.lane_axis = lanes, axis
+
+
 def bounds(frame: Frame, loop: ir.For) -> tuple[Value, Value]:
     """The bounds of a loop as scalars. Raises `InternalError` where they change from lane to lane."""
     frame.fresh()

@@ -120,7 +120,11 @@ def _store(frame: Frame, stmt: ir.Store) -> None:
     frame.fresh()
     accesses = [access_of(frame, buffer, stmt.index, value) for buffer in stmt.buffers]
     uniform = bool(frame.lanes) and accesses[0].uniform
-    if uniform and frame.mask is not None and any(frame.lane_axis in axes_of(place) for place in stmt.index):
+    spoken_of = uniform and any(frame.lane_axis in axes_of(place) for place in stmt.index)
+    if spoken_of and frame.mask is None:  # in a version for whole tiles of which there are none
+        loops.lane_by_lane(frame, lambda inside: _store(inside, stmt))
+        return
+    if spoken_of:
         with frame.builder.if_then(any_lane(frame.builder, frame.mask)), frame.branch():
             _write(frame, stmt, accesses, [_last_lane(frame, new) for new in _values(frame, stmt, accesses)])
         return

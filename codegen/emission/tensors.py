@@ -3,7 +3,8 @@
 The tiles start where all loops stand at their lower bounds. Each operand is a vector load, of a short tile repeated over the lanes;
 the result is stored to the tile that the loops would have written. A tile at an edge, where loops are shorter than the instruction's,
 is computed with zeros for what it lacks if the instruction allows that and the result lies in storage of our own, which holds whole
-tiles; other partial tiles, and those under conditions, run as loops. What a user defines is compiled in a process of its own first.
+tiles: what lies beyond the edge is stored as it was. Other partial tiles, and those under conditions, run as loops. What a user defines
+is compiled in a process of its own first.
 """
 
 from __future__ import annotations
@@ -143,7 +144,11 @@ def _present(instruction: Instruction, here: Sequence[int | None]) -> dict[str, 
     full = [literal_extent(part) or 0 for part in pattern]
     if list(here) == full:
         return {}
-    if not instruction.padded or not all(extent is not None and 0 < extent <= most for extent, most in zip(here, full, strict=True)):
+    if (
+        not instruction.padded
+        or not instruction.arguments
+        or not all(extent is not None and 0 < extent <= most for extent, most in zip(here, full, strict=True))
+    ):
         return None
     uses = {store.buffers[0]: store.index} | {load.buffer: load.index for value in store.values for load in loads_of(value)}
     found = {}
@@ -201,7 +206,17 @@ def _write(builder: Builder, instruction: Instruction, places: dict[str, Value],
     else:
         kind = llvm.VectorType(_TYPES[result.element], result.lanes)
         made = builder.call(external(builder.module, instruction.intrinsic, kind, [part.type for part in operands]), operands)
+    there_are = present.get(goal, ())
+    if not all(there_are) and not _adds_integers(instruction):
+        lanes = llvm.Constant(llvm.VectorType(I1, result.lanes), list(map(int, there_are)))
+        made = builder.select(lanes, made, operands[instruction.arguments.index(result)])
     builder.store(made, places[goal], align=ELEMENTS[result.element])
+
+
+def _adds_integers(instruction: Instruction) -> bool:
+    """Does an element stay what it is where zeros are combined into it? Of floating-point numbers 0 * inf is none."""
+    store, _ = _pattern(instruction)
+    return store.reducer is not None and not store.buffers[0].dtype.is_floating
 
 
 def _loaded(builder: Builder, register: Register, place: Value, present: tuple[bool, ...], there: bool) -> Any:

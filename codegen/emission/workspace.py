@@ -22,7 +22,7 @@ from tensorlang import ir
 from tensorlang.algebra.bounds import values
 from tensorlang.codegen.emission.types import I64, POINTER, Builder, Value, literal
 from tensorlang.ir.machine import LINE_BYTES
-from tensorlang.ir.traverse import axes_of
+from tensorlang.ir.traverse import axes_of, walk
 
 MOST: Final = 1 << 40
 """Bytes of one intermediate beyond which nobody hands memory over."""
@@ -89,7 +89,15 @@ def limits(nest: ir.Nest) -> dict[ir.Expr, tuple[int, int]]:
 
 
 def may_need(buffers: Iterable[ir.Buffer], known: Mapping[ir.Expr, tuple[int, int]], alone: int, together: int) -> bool:
-    """May one of these buffers stand on the heap, where `alone` and `together` bound what goes on the stack?"""
-    sizes = [largest(buffer, known) if buffer.memory == "auto" else MOST for buffer in buffers if buffer.memory in ("auto", "heap")]
+    """May one of these buffers stand on the heap, where `alone` and `together` bound what goes on the stack?
+
+    One whose size is known only at a call does, however small it can be: the stack has what is declared when code is emitted.
+    """
+    sizes = [largest(buffer, known) if _on_stack(buffer) else MOST for buffer in buffers if buffer.memory in ("auto", "heap")]
     found = [MOST if size is None else size for size in sizes]
     return any(size > alone for size in found) or sum(found) > together
+
+
+def _on_stack(buffer: ir.Buffer) -> bool:
+    """Can storage that may be anywhere be declared?"""
+    return buffer.memory == "auto" and not any(isinstance(node, ir.Dim) for extent in buffer.shape for node in walk(extent))

@@ -5,7 +5,8 @@
     for i in range(4):
         v[i] = h[i] * 2
 
-Legal where the stage is an intermediate and not a reduction, and its own loops are not scheduled yet.
+Legal where the stage is an intermediate and not a reduction, its own loops are not scheduled yet, and what its expression reads is still
+there when it is used: storage of few places (`fold_storage`) may have been written anew by then.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from tensorlang.ir.relations import closure, derived_values, in_scope
 from tensorlang.ir.traverse import axes_of, depth, expressions, loads_of, map_own_expressions, rewrite, statements, substitute, walk
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.directives.compute_at import producer, producer_parts
+from tensorlang.schedules.legality.accesses import accesses
+from tensorlang.schedules.legality.dependences import conflict
 from tensorlang.schedules.rewriting.copies import derived, pruned
 from tensorlang.schedules.rewriting.edit import path_to, path_to_store, stage_of, stores
 from tensorlang.schedules.rewriting.version import in_version, shown
@@ -68,6 +71,8 @@ class ComputeInline(Directive):
         values = {buffer.name: substitute(value, follow) for buffer, value in zip(store.buffers, store.values, strict=True)}
         self._require_around(nest, store, closure(nest, frozenset().union(*map(axes_of, values.values())) - set(axes)), readers)
         self._require_small(values, readers)
+        for reader in readers:
+            self._require_kept(nest, store, reader)
 
         def written(expr: Expr) -> Expr:
             if isinstance(expr, Load) and getattr(expr.buffer, "name", "") in values:
@@ -125,6 +130,31 @@ class ComputeInline(Directive):
                 if any(id(reader) not in inside for reader in readers):
                     reason = f"{self.stage!r} differs between iterations of {short(loop.loop)!r}, and is read outside that loop"
                     raise Refusal("TL-S301", reason, stage=self.stage, loop=loop.loop)
+
+    def _require_kept(self, nest: Nest, store: Store, reader: Stmt) -> None:
+        """Raise `Refusal` where an element that the expression reads is written after that and before, or while, `reader` uses it."""
+        used = reads(store)
+        order = list(among(nest.body, used | {buffer.name for buffer in store.buffers}))
+        late = [part for part in order[next(at for at, part in enumerate(order) if part is store) + 1 :] if isinstance(part, Store)]
+        if not any(buffer.name in used for part in late for buffer in part.buffers):
+            return
+        everything = list(accesses(nest.body))
+        read = [access for access in everything if access.source == id(store) and not access.writes]
+        shared = {part.loop for part in path_to_store(nest, store) if isinstance(part, For)}
+        path = path_to(nest.body, lambda part: part is reader)
+        whole = {
+            id(part) for part in statements(next((part for part in path if isinstance(part, For) and part.loop not in shared), reader))
+        }
+        last = max((access.position for access in everything if access.source in whole), default=-1)
+        shared &= {part.loop for part in path if isinstance(part, For)}
+        for one in read:
+            for other in everything:
+                if not other.writes or other.buffer != one.buffer or not one.position < other.position <= last:
+                    continue
+                example = conflict(nest, one, other, frozenset(shared), ())
+                if example is not None:
+                    reason = f"it reads {example['element']}, which {other.stage!r} writes before it is used"
+                    raise Refusal("TL-S103", f"{self.stage!r}: {reason}", stage=self.stage, counterexample=example)
 
     def _readers(self, nest: Nest, store: Store) -> list[Stmt]:
         """The statements that read what the stage computes. Raises `Refusal` where they do not see storage that its expression reads."""

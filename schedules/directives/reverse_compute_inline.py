@@ -96,7 +96,7 @@ class ReverseComputeInline(Directive):
             raise self._refusal(
                 "TL-S202", f"the expression stands {uses} times in it, which makes {uses * size} nodes (at most {MAX_NODES})"
             )
-        body = remove(nest.body, lambda part: part is written)
+        body = remove(nest.body, lambda part: part is written, hinted=read.buffer)
         assert body is not None
         index = tuple(simplify(substitute(part, at)) for part in consumer.index)
         moved = replace(last, buffers=consumer.buffers, index=index, values=values)

@@ -7,17 +7,19 @@
 The loops stay, as what the instruction means: they run where the target lacks it and in partial tiles.
 
 Legal where the loops from `loop` inwards are those of the instruction's definition: as many, of the same extents, in the same order,
-around the same statement on the same types, and each tensor is walked as the tile of the definition is (a stride for each loop).
+around the same statement on the same types, and each tensor is walked as the tile of the definition is (a stride for each loop). Tiles
+that the definition may read in part only are refused: registers are loaded whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
 from typing import Annotated
 
-from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Expr, For, Load, Nest, Select, Stmt, Store, Unary
+from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Expr, For, Load, Nest, Select, Stmt, Store, Unary, const
 from tensorlang.ir.linear import linear
 from tensorlang.ir.printer import short, text
 from tensorlang.ir.relations import closure
@@ -82,6 +84,8 @@ def tiles(nest: Nest, instruction: Instruction, outer: Sequence[str], chain: Seq
     extents, found = [literal_extent(part) for part in loops], [literal_extent(part) for part in chain]
     if found != extents:
         return f"it has loops of {_listed(extents)} iterations, and here are loops of {_listed(found)}"
+    if guarded := next((part for part in pattern.inputs if not _read_whole(pattern, loops, wanted[0], part)), None):
+        return f"it reads {guarded.name!r} only in part or under a condition, so a whole tile of it need not be there"
     match = _Match(nest, tuple(outer), tuple(chain), pattern, tuple(loops), {})
     goal = wanted[0]
     if goal.reducer != store.reducer or len(store.buffers) != 1:
@@ -93,6 +97,31 @@ def tiles(nest: Nest, instruction: Instruction, outer: Sequence[str], chain: Seq
     if any(buffer.name == output for name, (buffer, _) in match.found.items() if name != goal.buffers[0].name):
         return f"{output!r} is read and written"
     return match.found
+
+
+def _read_whole(pattern: Nest, loops: Sequence[For], store: Store, tile: Buffer) -> bool:
+    """Does an instruction's definition read every element of a tile whatever the others hold? Its registers are loaded whole."""
+    read: set[int] = set()
+    for load in (load for value in store.values for load in _surely_read(value) if load.buffer == tile):
+        steps = strides(pattern, (), loops, tile, load.index)
+        if steps is not None:
+            points = product(*(range(literal_extent(part) or 0) for part in loops))
+            read.update(sum(step * place for step, place in zip(steps, point, strict=True)) for point in points)
+    return read >= set(range(prod(int(extent.value) for extent in tile.shape if isinstance(extent, Const))))
+
+
+def _surely_read(value: Expr) -> Iterator[Load]:
+    """The loads of an expression that no condition keeps from being made."""
+    match value:
+        case Load():
+            yield value
+        case Select(cond, _, _):
+            yield from _surely_read(cond)
+        case Binary("and" | "or", left, _):
+            yield from _surely_read(left)
+        case _:
+            for part in children(value):
+                yield from _surely_read(part)
 
 
 def _listed(extents: Sequence[int | None]) -> str:
@@ -116,8 +145,10 @@ class _Match:
             case Load(wanted, at), Load(buffer, index) if isinstance(wanted, Buffer) and isinstance(buffer, Buffer):
                 return self.tile(wanted, at, buffer, index)
             case Axis(), Axis():
-                same = [part.loop for part in self.loops].index(goal.name)
-                return "" if here.name == self.chain[same].loop else f"{text(here)} stands for {text(goal)}"
+                same = self.chain[[part.loop for part in self.loops].index(goal.name)]
+                if here.name == same.loop and same.lo != const(0):
+                    return f"{text(here)} begins at {text(same.lo)}, and {text(goal)} at 0"
+                return "" if here.name == same.loop else f"{text(here)} stands for {text(goal)}"
             case Const(), Const():
                 return "" if goal == here else f"{text(here)} stands for {text(goal)}"
             case Binary("add" | "mul" as op, left, right), Binary(other, a, b) if op == other and dtype_of(goal) == dtype_of(here):

@@ -123,8 +123,11 @@ def edit_stores(stmt: Stmt, fn: Callable[[Store], Stmt]) -> Stmt:
     return fn(stmt) if isinstance(stmt, Store) else map_statements(stmt, lambda part: edit_stores(part, fn))
 
 
-def remove(stmt: Stmt, unwanted: Callable[[Store], bool], stage: str | None = None) -> Stmt | None:
-    """`stmt` without the unwanted stores and the loops that hold nothing else; None if nothing is left. `stage` is theirs, if it is one."""
+def remove(stmt: Stmt, unwanted: Callable[[Store], bool], stage: str | None = None, hinted: Buffer | None = None) -> Stmt | None:
+    """`stmt` without the unwanted stores and the loops that hold nothing else; None if nothing is left. `stage` is theirs, if it is one.
+
+    Hints about the buffer `hinted` go, too.
+    """
     if stage is not None and stage not in mentions(stmt).stages:
         return stmt
     match stmt:
@@ -133,18 +136,18 @@ def remove(stmt: Stmt, unwanted: Callable[[Store], bool], stage: str | None = No
         case Block(body):
             parts: list[Stmt | None] = list(body)
             for position in range(len(body)) if stage is None else positions(stmt, (stage,)):
-                parts[position] = remove(body[position], unwanted, stage)
+                parts[position] = remove(body[position], unwanted, stage, hinted)
             left = [part for part in parts if part is not None]
             return block(*left) if any(mentions(part).stages for part in left) else None
-        case Prefetch():
-            return stmt
+        case Prefetch(buffer):
+            return None if buffer == hinted else stmt
         case If(_, then, orelse):
-            kept, other = remove(then, unwanted, stage), None if orelse is None else remove(orelse, unwanted, stage)
+            kept, other = remove(then, unwanted, stage, hinted), None if orelse is None else remove(orelse, unwanted, stage, hinted)
             if kept is None and other is None:
                 return None
             return replace(stmt, then=kept or Block(()), orelse=other)
         case For(body=body) | Alloc(_, body):
-            inner = remove(body, unwanted, stage)
+            inner = remove(body, unwanted, stage, hinted)
             return None if inner is None else replace(stmt, body=inner)
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tensorlang.graph import Constant, Graph, passes
+from tensorlang.system import forks
 
 _epochs: Final = itertools.count(1)
 _epoch = [0]
@@ -29,8 +30,13 @@ class Frozen:
 
     def __init__(self, graph: Graph, names: Sequence[str], torch: Any, array: Callable[[Any, Any], Any]) -> None:
         self.graph, self.names, self.torch, self.array = graph, tuple(names), torch, array
-        self._lock = threading.Lock()
         self._state: tuple[Any, Any] = (None, None)
+        self.renew()
+        forks.anew(self)
+
+    def renew(self) -> None:
+        """Nobody folds: in a forked child, who did is not there any more."""
+        self._lock = threading.Lock()
 
     def __call__(self, weights: Sequence[Any]) -> Any:
         """The compiled graph. Raises `TensorlangError` where it cannot be compiled."""

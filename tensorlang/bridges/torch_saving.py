@@ -16,6 +16,7 @@ import torch
 from torch._dynamo import aot_compile_types
 
 from tensorlang.bridges import torch_lowering
+from tensorlang.system import forks
 
 _Graph: Any = aot_compile_types.GraphModuleSerializableCallable
 
@@ -25,8 +26,13 @@ class SavedCallable(aot_compile_types.SerializableCallable):  # type: ignore[mis
 
     def __init__(self, module: Any, lowered: Callable[..., Any] | None = None) -> None:
         self.module, self._lowered = module, lowered
-        self._lock = threading.Lock()
         self._by_signature: dict[object, Callable[..., Any]] = {}
+        self.renew()
+        forks.anew(self)
+
+    def renew(self) -> None:
+        """Nobody lowers: in a forked child, who did is not there any more."""
+        self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> Any:
         """The results for these arguments."""

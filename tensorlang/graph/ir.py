@@ -20,13 +20,13 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 import tensorlang as tl
 from tensorlang.system import mapped
+from tensorlang.system.lazy import cached_property
 
 if TYPE_CHECKING:
     from tensorlang.graph.execution.compiled import CompiledGraph
@@ -43,7 +43,10 @@ _UNNAMED: Final = "graph"
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """What a value is: extents and the type of its elements. Prints as `float32[n, 4]`, a scalar as `float32[()]`."""
+    """What a value is: extents and the type of its elements. Prints as `float32[n, 4]`, a scalar as `float32[()]`.
+
+    Two are equal (`==`) where dims have the same bounds too.
+    """
 
     shape: tuple[Extent, ...]
     dtype: tl.DType
@@ -67,6 +70,14 @@ class Type:
     def bounds(self) -> tuple[tuple[tuple[str, tuple[int, int]], ...], ...]:
         """The ranges of the dims of each extent: definitions and schedules depend on them, while dims of one name are equal without."""
         return tuple(tuple(extent.dims.items()) if isinstance(extent, tl.Dim) else () for extent in self.shape)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Type) or (self.dtype, self.shape) != (other.dtype, other.shape):
+            return False
+        return self.static or self.bounds == other.bounds
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(repr, self.shape)) or '()'}]"

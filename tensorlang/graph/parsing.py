@@ -22,6 +22,7 @@ _HEADER: Final = re.compile(r"graph (\w+)\((.*?)\)(?: where (.*))?\Z")
 _CODE: Final = re.compile(r"""(?:[^#'"]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*""")
 """A line up to its comment."""
 _BINDING: Final = re.compile(r"let (.+?) = (.+)\Z")
+_END: Final = re.compile(r"in \((.*)\)\Z")
 _ARITHMETIC: Final[dict[type, Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
 }  # fmt: skip
@@ -41,6 +42,10 @@ def from_let(text: str, constants: Mapping[str, Array] | None = None) -> Graph:
             reader.read(line)
         except (tl.TensorlangError, SyntaxError, ValueError, OverflowError) as error:
             raise tl.GraphError(f"line {number}, {line!r:.100}: {error}") from None
+        except (RecursionError, MemoryError):  # of Python's parser, or of what reads its tree
+            raise tl.GraphError(
+                f"line {number}, {line!r:.100}: it is nested too deeply; write it with fewer signs and parentheses"
+            ) from None
     if reader.graph is None:
         raise tl.GraphError("the text ends without its last line, in (...): a graph is spelled as Graph.to_let prints it")
     return reader.graph
@@ -63,12 +68,14 @@ class _Reader:
 
     def read(self, line: str) -> None:
         """One line: the header, a binding, or what it all gives."""
+        if self.graph is not None:
+            _refuse("a graph ends with its line in (...), and nothing stands behind that")
         if self.builder is None:
             self._header(line)
         elif match := _BINDING.match(line):
             self._binding(self.builder, match[1], _expression(match[2]))
-        elif line.startswith("in (") and self.graph is None:
-            names = [name for name in re.split(r"[\s,]+", line[4:].rstrip(")")) if name]
+        elif match := _END.match(line):
+            names = [name for name in re.split(r"[\s,]+", match[1]) if name]
             self.graph = self.builder.finish(*map(self._value, names))
         else:
             _refuse("a binding is spelled: let name: float32[3, 4] = operator(operands, attribute=value)")
@@ -95,7 +102,11 @@ class _Reader:
             made: tuple[Value, ...] = (builder.constant(self._array(results[0], right.args[0]), results[0][0]),)
         else:
             operands = [None if self._is_none(entry) else self._value(ast.unparse(entry)) for entry in right.args]
-            attributes = {str(keyword.arg): self._attribute(keyword.value) for keyword in right.keywords}
+            attributes: dict[str, Attribute] = {}
+            for keyword in right.keywords:
+                if keyword.arg is None or keyword.arg in attributes:
+                    _refuse(f"{name}: attributes are said once and by name, not as {ast.unparse(keyword)}")
+                attributes[keyword.arg] = self._attribute(keyword.value)
             made = builder.node(name, operands, attributes, [name for name, _ in results])
         for (label, kind), value in zip(results, made, strict=True):
             if value.type != kind:
@@ -112,13 +123,21 @@ class _Reader:
             if Constant(Value(name, Type.of(array)), array).digest != found:
                 _refuse(f"the array given for {name} is not the one that the text was printed with")
             return array
-        return np.asarray(found).astype(kind.dtype.numpy).reshape([extent for extent in kind.shape if isinstance(extent, int)])
+        entries = [_entry(name, entry, kind.dtype) for entry in np.array(found, object).reshape(-1)]
+        return np.array(entries, kind.dtype.numpy).reshape([extent for extent in kind.shape if isinstance(extent, int)])
 
     def _typed(self, text: str) -> list[tuple[str, Type]]:
         """Names with types: `x: float32[n, 4], y: int64[()]`, which Python reads as the parameters of a function."""
-        parsed = ast.parse(f"def f({text}): pass").body[0]
-        assert isinstance(parsed, ast.FunctionDef)
-        return [(parameter.arg, self._type(parameter.annotation)) for parameter in parsed.args.args]
+        match ast.parse(f"def f({text}): pass").body:
+            case [
+                ast.FunctionDef(
+                    args=ast.arguments(args=named, posonlyargs=[], vararg=None, kwonlyargs=[], kwarg=None, defaults=[]),
+                    returns=None,
+                    body=[ast.Pass()],
+                )
+            ]:
+                return [(parameter.arg, self._type(parameter.annotation)) for parameter in named]
+        return _refuse(f"{text!r:.60} are no names with types, which are spelled x: float32[3, 4], y: int64[()]")
 
     def _type(self, node: ast.expr | None) -> Type:
         if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
@@ -138,9 +157,13 @@ class _Reader:
             case ast.Tuple(elts=entries) | ast.List(elts=entries):
                 return tuple(map(self._attribute, entries))
             case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return _negated(self._attribute(inner))
+                return _negated(_number(inner, self._attribute(inner)))
             case ast.BinOp(op=op, left=left, right=right) if type(op) in _ARITHMETIC:
-                result: Attribute = _ARITHMETIC[type(op)](self._attribute(left), self._attribute(right))
+                first, second = (_number(side, self._attribute(side)) for side in (left, right))
+                try:
+                    result: Attribute = _ARITHMETIC[type(op)](first, second)
+                except ZeroDivisionError:
+                    return _refuse(f"{ast.unparse(node)} divides by 0")
                 return result
         return _refuse(f"{ast.unparse(node)} is no number, word, dim, or tuple of these")
 
@@ -156,6 +179,29 @@ class _Reader:
         if value.name != name:
             _refuse(f"the name {name!r} cannot name a value here, or is taken")
         return value
+
+
+def _number(node: ast.expr, value: Attribute) -> Any:
+    """A number or a dim, which arithmetic is for."""
+    if value is None or isinstance(value, (str, tuple)):
+        _refuse(f"{ast.unparse(node)} is no number and no dim, and cannot be reckoned with")
+    return value
+
+
+def _entry(name: str, value: Attribute, dtype: tl.DType) -> Any:
+    """An element of a constant, as the type holds it. Raises `GraphError` where the type has no such value."""
+    kind = dtype.numpy
+    if dtype.is_floating and isinstance(value, (bool, int, float)):
+        with np.errstate(over="ignore"):
+            held = np.float64(value).astype(kind)
+        if np.isinf(held) == np.isinf(np.float64(value)):
+            return held
+    elif kind == np.bool_:
+        if isinstance(value, (bool, int)) and value in (0, 1):
+            return bool(value)
+    elif type(value) is int and np.iinfo(kind).min <= value <= np.iinfo(kind).max:
+        return value
+    return _refuse(f"{name}: {value!r:.60} is no {dtype}")
 
 
 def _negated(value: Any) -> Attribute:

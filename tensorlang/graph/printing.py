@@ -12,6 +12,7 @@ few elements are written out, others by the digest of what they hold. Where a no
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
@@ -22,6 +23,7 @@ from tensorlang.graph.operators import find
 WRITTEN_OUT: Final = 8
 """Elements of a constant that are written out."""
 _COLUMN: Final = 80
+_BREAKS: Final = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def to_let(graph: Graph) -> str:
@@ -30,7 +32,7 @@ def to_let(graph: Graph) -> str:
     lines += [f"  let {constant.value} = constant({_held(constant)})" for constant in graph.constants]
     for node in graph.nodes:
         line = f"  let {', '.join(map(str, node.results))} = {call(node)}"
-        where = "; ".join(dict.fromkeys(text for origin in node.origins if (text := str(origin))))
+        where = "; ".join(dict.fromkeys(text for origin in node.origins if (text := _on_one_line(str(origin)))))
         lines.append(f"{line:<{_COLUMN}}  # {where}" if where else line)
     return "\n".join([*lines, f"  in ({', '.join(value.name for value in graph.outputs)})"])
 
@@ -57,6 +59,11 @@ def spelled(value: Attribute) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(map(spelled, value))}{',' * (len(value) == 1)})"
     return repr(value)
+
+
+def _on_one_line(text: str) -> str:
+    """A text with its line breaks spelled, all that `str.splitlines` knows: a comment ends with its line."""
+    return _BREAKS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def _where(graph: Graph) -> str:
@@ -104,6 +111,8 @@ def table(graph: Graph) -> str:
     for node in graph.nodes:
         read = ", ".join(value.name if value else "None" for value in node.inputs)
         results, types = ", ".join(value.name for value in node.results), ", ".join(str(value.type) for value in node.results)
-        rows.append((results, node.operator, read, ", ".join(told(node)), types, str(node.origins[0]) if node.origins else ""))
+        rows.append(
+            (results, node.operator, read, ", ".join(told(node)), types, _on_one_line(str(node.origins[0])) if node.origins else "")
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)

@@ -20,7 +20,8 @@ def form(graph: Graph) -> Hashable:
     met = _Meeting(graph)
     outputs = tuple(met.number(value) for value in graph.outputs)
     met.all(value for node in graph.nodes for value in node.results)
-    return tuple(str(value.type) for value in graph.inputs), tuple(met.entries), outputs
+    inputs = tuple((str(value.type), value.type.bounds) for value in graph.inputs)  # what else has dims has them from these
+    return inputs, tuple(met.entries), outputs
 
 
 class _Meeting:

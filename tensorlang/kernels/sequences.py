@@ -22,17 +22,20 @@ import numpy.typing as npt
 from tensorlang import ir
 from tensorlang.codegen.cache.signature import Argument, Signature
 from tensorlang.codegen.calling import handed, results_ir, sequence_ir, vectorcall
-from tensorlang.codegen.calling.arguments import prepare
+from tensorlang.codegen.calling.arguments import THREADS, prepare
 from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.calling.sequence_table import ABSOLUTE, ARENA, PASSED, NativeCall, Word, driver, table
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.runtime import arrays, threads as counters
-from tensorlang.errors import BuildError, CallError
-from tensorlang.ir.dtype import INT64
-from tensorlang.kernels.steps import Call, Copy, Parts, Port, Slot, Step, Together
+from tensorlang.errors import BuildError, CallError, did_you_mean
+from tensorlang.ir.dtype import INT64, DType
+from tensorlang.kernels import sequence_arguments
+from tensorlang.kernels.constants import Constants
+from tensorlang.kernels.steps import Copy, Parts, Port, Slot, Step, Together
 from tensorlang.kernels.touched import Memories, Span, spans
 
 _TABLE: Final = "table"
+_CONSTANTS: Final = "constants"
 _COUNT: Final = ctypes.c_int64
 
 
@@ -95,36 +98,62 @@ class Sequence:
 
 
 class _Driven:
-    """What `vectorcall.install` needs to know of a function, and the careful call: the driver, with a table as its first operand."""
+    """What `vectorcall.install` needs to know of a function, and the careful call: the driver, with a table as its first operand.
+
+    The last operand is nothing that a step reads: all memory from the first to the last constant. The machine code leaves a call whose
+    `out=` touches that to the careful one, which looks at each constant.
+    """
 
     within = 0
     workspace = handed.Room(0, 0)
 
-    def __init__(
-        self, signature: Signature, words: npt.NDArray[np.int64], fails: SequenceOf[Callable[[], Any]], keep: object, widest: int
-    ) -> None:
-        own = _TABLE
-        while any(argument.name == own for argument in signature.inputs):
-            own += "_"
-        first = Argument(own, (ir.const(len(words)),), INT64)
-        self.signature = Signature(signature.name, (first, *signature.inputs), signature.outputs)
-        self.bound = {own: words}
+    def __init__(self, signature: Signature, words: npt.NDArray[np.int64], written: _Written, widest: int) -> None:
+        self.constants = Constants(written.constants)
+        around = self.constants.around
+        own, held = _unused(signature, _TABLE), _unused(signature, _CONSTANTS)
+        first, last = Argument(own, (ir.const(len(words)),), INT64), Argument(held, (ir.const(around.size),), DType("uint8"))
+        self.signature = Signature(signature.name, (first, *signature.inputs, last), signature.outputs)
+        self.bound: dict[str, npt.NDArray[Any]] = {own: words, held: around}
         self.counter = counters.counter_address()
-        self.steps = len(fails)
-        values = len(signature.inputs) + len(signature.outputs)
+        self.steps = len(written.fails)
+        self._told = signature
+        values = len(self.signature.inputs) - 1 + len(signature.outputs)
         self._library = driver(widest)
         self.by_array = values >= results_ir.MAX_VALUES
         self.address = self._library.address(sequence_ir.MANY if self.by_array else sequence_ir.entry(values))
         self._run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, _COUNT)(self._library.address("run"))
-        self._words, self._keep = words, keep
-        self.fail = _failure(signature.name, words, tuple(fails))
+        self._words, self._keep = words, written.keep
+        self.fail = _failure(signature.name, words, tuple(written.fails))
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        invocation = prepare(self.signature, self.bound, args, keywords)
-        start, *values = invocation.words
-        if self._run(start, (_COUNT * len(values))(*values), len(values)):
+        told, inputs = self._told, len(self._told.inputs)
+        known = ["out", *(argument.name for argument in told.inputs)]
+        for name in keywords:
+            if name not in known:
+                why = (
+                    "; threads are said where it is made: kernels.sequence(..., threads=2)"
+                    if name == THREADS
+                    else did_you_mean(name, known)
+                )
+                raise CallError(f"{told}: there is no argument {name!r}{why}")
+        invocation = prepare(told, {}, args, keywords)  # the other two operands are nobody's to name
+        if keywords.get("out") is not None:
+            for argument, array in zip(told.outputs, invocation.arrays[inputs:], strict=True):
+                if self.constants.meet(array):
+                    raise CallError(
+                        f"{told.name}: output {argument.name!r} overlaps a constant of the sequence in memory; pass another array"
+                    )
+        values = [*invocation.words[:inputs], arrays.address(self.bound[self.signature.inputs[-1].name]), *invocation.words[inputs:]]
+        if self._run(arrays.address(self._words), (_COUNT * len(values))(*values), len(values)):
             self.fail()
         return invocation.result
+
+
+def _unused(signature: Signature, name: str) -> str:
+    """A name for an operand that is no name of an input."""
+    while any(argument.name == name for argument in signature.inputs):
+        name += "_"
+    return name
 
 
 def _failure(name: str, words: npt.NDArray[np.int64], fails: tuple[Callable[[], Any], ...]) -> Callable[[], Any]:
@@ -154,14 +183,10 @@ def sequence(
     """
     if not isinstance(name, str):
         raise BuildError(f"the name of a sequence is a string, not {name!r:.60}")
-    for what, given, kind in (("inputs", inputs, Port), ("outputs", outputs, Port), ("steps", steps, (Call, Copy, Together))):
-        if not isinstance(given, (list, tuple)) or not all(isinstance(one, kind) for one in given):
-            kinds = "ports" if kind is Port else "calls, copies and groups of lanes"
-            raise BuildError(f"{what} of a sequence are {kinds} in a list or a tuple, not {given!r:.60}")
-    if not isinstance(arena, int) or isinstance(arena, bool) or arena < 0:
-        raise BuildError(f"arena= is a number of bytes, not {arena!r:.60}")
+    inputs, outputs = sequence_arguments.ports("inputs", inputs), sequence_arguments.ports("outputs", outputs)
+    steps, arena = sequence_arguments.steps(name, steps), sequence_arguments.arena(arena)
     count = counters.checked(threads, f"{name}: threads") if threads is not None else None
-    memories, made = Memories(tuple(inputs), tuple(outputs), arena), _Written(len(inputs))
+    memories, made = Memories(inputs, outputs, arena), _Written(len(inputs))
     stages: list[list[list[NativeCall]]] = []
     kept: list[tuple[tuple[Step, ...], ...]] = []
     for step in steps:
@@ -179,7 +204,7 @@ def sequence(
     ins, outs = (tuple(Argument(port.name, tuple(map(ir.const, port.shape)), port.dtype) for port in side) for side in (inputs, outputs))
     signature = Signature(name, ins, outs)
     parts = Parts(name, memories.inputs, memories.outputs, tuple(kept), arena)
-    return Sequence(signature, _Driven(signature, words, made.fails, made.keep, widest), parts)
+    return Sequence(signature, _Driven(signature, words, made, widest), parts)
 
 
 def _apart(name: str, lanes: SequenceOf[SequenceOf[Span]]) -> None:
@@ -199,6 +224,7 @@ class _Written:
         self.inputs = inputs
         self.fails: list[Callable[[], Any]] = []
         self.keep: list[object] = []
+        self.constants: list[npt.NDArray[Any]] = []
 
     def checked(self, name: str, step: Step, memories: Memories) -> list[Span]:
         """What a step touches. Raises `BuildError`."""
@@ -213,7 +239,8 @@ class _Written:
         number = len(self.fails)
         if isinstance(step, Copy):
             form = copy_form(step)
-            self.keep += [form, step.source.array]
+            self.keep.append(form)
+            self.constants.append(step.source.array)
             self.fails.append(lambda: None)
             address = Word(ABSOLUTE, arrays.address(form))
             return NativeCall(driver().address("copy"), (self._word(step.source), self._word(step.target), address), number)
@@ -222,7 +249,8 @@ class _Written:
         places = [span.slot for span in touched]
         words = [self._word(slot) for slot in places[: len(caller.signature.inputs) + len(caller.signature.outputs)]]
         words += [Word(ABSOLUTE, step.dims[dim]) for dim in caller.signature.dims]
-        self.keep += [caller, *(slot.array for slot in places)]
+        self.keep.append(caller)
+        self.constants += [slot.array for slot in places]
         if step.workspace is None or not caller.within:
             return NativeCall(caller.address, tuple(words), number)
         words += [self._word(step.workspace), Word(ABSOLUTE, step.kernel.threads)]
@@ -233,7 +261,8 @@ class _Written:
             case "input":
                 return Word(PASSED + slot.number, slot.offset)
             case "output":
-                return Word(PASSED + self.inputs + slot.number, slot.offset)
+                # behind the inputs stands what is around the constants
+                return Word(PASSED + self.inputs + 1 + slot.number, slot.offset)
             case "arena":
                 return Word(ARENA, slot.offset)
             case _:

@@ -52,7 +52,7 @@ class Slot:
 
     @classmethod
     def constant(cls, array: npt.NDArray[Any], offset: int = 0) -> Slot:
-        """A place in an array that stays as it is; it is read alone."""
+        """A place in an array that stays as it is, of the operand's type; it is read alone, and no result of a call may lie over it."""
         return cls("array", 0, offset, array)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from tensorlang.codegen.cache.signature import Argument
+from tensorlang.codegen.runtime import arrays
 from tensorlang.definition.extent import beyond
 from tensorlang.errors import BuildError
 from tensorlang.ir.integers import value_of
@@ -41,12 +43,16 @@ class Memories:
 
     def size(self, slot: Slot) -> int:
         """Those of the memory of a place, -1 where there is no such memory."""
-        if slot.memory == "arena":
-            return self.arena
-        if slot.memory == "array":
-            return slot.array.nbytes if slot.array.flags.c_contiguous else -1
-        ports = self.inputs if slot.memory == "input" else self.outputs
-        return nbytes(ports[slot.number]) if 0 <= slot.number < len(ports) else -1
+        match slot.memory:
+            case "arena":
+                return self.arena
+            case "array":
+                return slot.array.nbytes if slot.array.flags.c_contiguous else -1
+            case "input" | "output":
+                ports = self.inputs if slot.memory == "input" else self.outputs
+                return nbytes(ports[slot.number]) if 0 <= slot.number < len(ports) else -1
+            case _:
+                assert_never(slot.memory)
 
     def check(self, spans: Sequence[Span], where: str) -> None:
         """Raise `BuildError` where a step leaves its memory, writes what it must not, or writes where it reads."""
@@ -104,13 +110,21 @@ def _of_call(step: Call, where: str) -> list[Span]:
     for argument, slot in zip(signature.outputs, step.results, strict=True):
         found.append(Span(slot, _bytes(argument, step.dims), True, f"result {argument.name!r}", argument.over))
     for span, argument in zip(found, (*signature.inputs, *signature.outputs), strict=True):
-        if span.slot.offset % argument.dtype.bytes:
-            raise BuildError(f"{where}: {span.what} is at byte {span.slot.offset}, which is no place of {argument.dtype}")
+        if span.slot.memory == "array" and span.slot.array.dtype != argument.dtype.numpy:
+            raise BuildError(f"{where}: {span.what} is {argument.dtype}, and the constant given for it {span.slot.array.dtype}")
+        if _start(span.slot) % argument.dtype.bytes:
+            of = " of an array that may not be aligned" if span.slot.memory == "array" else ""
+            raise BuildError(f"{where}: {span.what} is at byte {span.slot.offset}{of}, which is no place of {argument.dtype}")
     if step.workspace is not None:
         if step.workspace.memory != "arena" or step.workspace.offset % LINE_BYTES:
             raise BuildError(f"{where}: a workspace lies in the arena, at a multiple of {LINE_BYTES} bytes")
         found.append(Span(step.workspace, step.kernel.workspace_bytes, True, "the workspace"))
     return found
+
+
+def _start(slot: Slot) -> int:
+    """Where a place begins, up to what is aligned for every type."""
+    return slot.offset + (arrays.address(slot.array) if slot.memory == "array" else 0)
 
 
 def _bytes(argument: Argument, dims: Mapping[str, int]) -> int:

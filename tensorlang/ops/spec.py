@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from tensorlang.definition.extent import Dim, Extent
+from tensorlang import ir
+from tensorlang.definition.extent import Dim, Extent, limits
 from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import DefinitionError, did_you_mean
+from tensorlang.ir.traverse import walk
 from tensorlang.language.definitions import placeholder
 from tensorlang.ops.table import LAYOUTS, OPERATORS, Extents, Operator
 from tensorlang.serialization.spelling import MAX_RANK
@@ -62,8 +64,10 @@ class Spec:
 
     @cached_property
     def text(self) -> str:
-        """What it says, spelled: 1, 1.0 and True are told apart, as operators do."""
-        return f"{self.operator!r}, {self.shapes!r}, {self.dtypes!r}, {self.attributes!r}, {self.layout!r}"
+        """What it says, spelled: 1, 1.0 and True are told apart, as operators do, and so are dims of other bounds."""
+        text = f"{self.operator!r}, {self.shapes!r}, {self.dtypes!r}, {self.attributes!r}, {self.layout!r}"
+        found = list(_dims((self.shapes, tuple(self.attributes.values()))))
+        return f"{text}, {[(dim.name, dim.least, dim.most) for dim in found]!r}" if limits(found) else text
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Spec) and self.text == other.text
@@ -125,6 +129,15 @@ class Spec:
     def define(self) -> Tensor:
         """The definition, of new placeholders. Raises `DefinitionError` where there is none."""
         return self.result(self.operands())
+
+
+def _dims(value: object) -> Iterator[ir.Dim]:
+    """The dims of extents, each as often as it is there: whether all of one name have the same bounds is not asked here."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _dims(part)
+    elif isinstance(value, Dim):
+        yield from (node for node in walk(value.node) if isinstance(node, ir.Dim))
 
 
 def _plain(value: object, what: str, depth: int = _DEEPEST) -> Any:

@@ -100,7 +100,7 @@ def checked_over(
     for name, below in over.items():
         if name not in results:
             raise DefinitionError(f"over=: there is no result {name!r:.60}{did_you_mean(str(name), list(results))}")
-        if below not in operands:
+        if not isinstance(below, str) or below not in operands:
             raise DefinitionError(f"over=: there is no operand {below!r:.60}{did_you_mean(str(below), list(operands))}")
         upper, lower = results[name], operands[below]
         same = upper.extents == lower.extents and upper.dtype.bytes == lower.dtype.bytes

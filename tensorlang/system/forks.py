@@ -8,7 +8,7 @@ is half done. So every lock of ours is one of two kinds:
     taken anew     held while something long is done whose result is stored at the end: the child gets a new one (`anew`)
 
 A fork takes the first kind in the order above. A thread that holds one of them may wait for a later one, and never for an earlier one; a
-short lock is held while nothing else is waited for.
+short lock is held while nothing else is waited for, and no lock is made meanwhile: which there are is protected too (`_listing`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Renewed(Protocol):
         """Make the locks again, as they are in a new object."""
 
 
+_listing: Final = threading.RLock()
+"""Held while a lock or an owner is added below: a fork waits for it before the short locks, and no other is made until it is over."""
 _others: Final[list[tuple[Callable[[], object], Callable[[], object]]]] = []
 _short: Final[weakref.WeakSet[threading.RLock]] = weakref.WeakSet()
 _renewed: Final[weakref.WeakSet[Renewed]] = weakref.WeakSet()
@@ -45,7 +47,8 @@ _held: Final[list[Callable[[], object]]] = []
 def short_lock() -> threading.RLock:
     """A new lock that a fork waits for."""
     lock = threading.RLock()
-    _short.add(lock)
+    with _listing:
+        _short.add(lock)
     return lock
 
 
@@ -56,7 +59,8 @@ def wait_for(acquire: Callable[[], object], release: Callable[[], object]) -> No
 
 def anew(owner: Renewed) -> None:
     """Call `owner.renew()` in every child, as long as the object is alive."""
-    _renewed.add(owner)
+    with _listing:
+        _renewed.add(owner)
 
 
 def _before() -> None:
@@ -69,6 +73,7 @@ def _in_order() -> Iterator[tuple[Callable[[], object], Callable[[], object]]]:
     """How to acquire and release what a fork waits for; one by one, since what is being loaded has locks of its own."""
     yield from ((lock.acquire, lock.release) for lock in (loading, compiling))
     yield from _others
+    yield _listing.acquire, _listing.release
     yield from ((lock.acquire, lock.release) for lock in list(_short))
 
 

@@ -83,6 +83,7 @@ def test_a_directive_that_contradicts_a_knob_is_named_with_it() -> None:
     [
         (3, "fixed= is a partial schedule, a mapping of knobs to values, or a pair of the two, not 3"),
         ({"vektors": 2}, "the knob 'vektors' cannot be fixed to 2: no knob 'vektors'; there are "),
+        ({3: 1}, "fixed= names knobs by strings, as {'vectors': 2}, not by 3"),
         ((), "fixed= is a partial schedule"),
         (tl.Schedule(blurred()), "fixed= is a schedule of other tensors; make it of those that are tuned"),
     ],

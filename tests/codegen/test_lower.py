@@ -102,6 +102,43 @@ def test_the_rows_of_a_partial_tile_are_counted_once() -> None:
     check(s, dims={"m": 7, "n": 9})
 
 
+def _safely(s: tl.Schedule, **given: list[int]) -> list[int]:
+    """What the lowered nest computes of these operands, interpreted: an element that is not there is an error."""
+    arrays = {name: np.array(values, np.int64) for name, values in given.items()}
+    arrays["Y"] = np.full(tuple(int(extent) for extent in s.outputs[0].shape), -1, np.int64)
+    run_nest(lower(s.nest, NATIVE), arrays, {})
+    return [int(value) for value in arrays["Y"]]
+
+
+def test_a_condition_stays_behind_the_one_that_protects_what_it_reads() -> None:
+    """Of an empty row, `L[i]` is 8 and `T[L[i]]` is not there: the range that bounds the loop keeps it from being read."""
+    L, T, lo, X = (tl.placeholder((n,), "int64", name=name) for name, n in (("L", 2), ("T", 8), ("lo", 2), ("X", 8)))
+
+    def row(i: tl.Expr) -> tl.Expr:
+        j = tl.reduce_axis((L[i], 8), name="j", within=8)
+        return tl.sum(X[j], axis=j, where=(T[tl.maximum(L[i], 0)] > 0) & (j >= lo[i]))
+
+    s = tl.Schedule(tl.compute((2,), row, name="Y"))
+    assert _safely(s, L=[7, 8], T=[1] * 8, lo=[0, 0], X=[1] * 8) == [1, 0]
+
+
+@pytest.mark.parametrize("order", [("m", "j", "k"), ("k", "m", "j"), ("m", "k", "j")])
+def test_a_bound_is_not_read_outside_of_what_protects_it_through_others(order: tuple[str, ...]) -> None:
+    """`T[P[i]]` is there because of P <= k <= L <= j < 8: the bound of `m` is evaluated inside those, wherever they stand."""
+    wide = 1 << 6
+    L, P, T, X = (tl.placeholder((n,), "int64", name=name) for name, n in (("L", 2), ("P", 2), ("T", 8), ("X", 8)))
+
+    def cell(i: tl.Expr) -> tl.Expr:
+        j = tl.reduce_axis((L[i], 8), name="j", within=8)
+        k = tl.reduce_axis((P[i], tl.clamp(L[i], -5, wide - 1) + 1), name="k", within=wide)
+        m = tl.reduce_axis((T[tl.clamp(P[i], 0, wide)], 8), name="m", within=8)
+        return tl.sum(X[j] + X[m], axis=(j, k, m))
+
+    s = tl.Schedule(tl.compute((2,), cell, name="Y"))
+    s.reorder(*order)
+    assert _safely(s, L=[3, 40], P=[2, 40], T=[0] * 8, X=[1] * 8) == [2 * 5 * 2 * 8, 0]
+
+
 def test_a_peeled_tail_leaves_no_condition_on_literal_extents() -> None:
     s = tl.Schedule(scale(3, 11))
     s.unroll(s.split("j", 4, "peel")[1])

@@ -77,6 +77,30 @@ def test_bytecode_with_another_bit_is_refused(bit: int) -> None:
         kernels.Machine(bytes(changed), lambda *_: 0, np.zeros(0, np.uint8))
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: kernels.Machine(None, lambda *_: 0, np.zeros(0, np.uint8)), "a machine is made of bytecode in bytes, not of None"),
+        (lambda: kernels.Machine(code(), 3, np.zeros(0, np.uint8)), "by dispatch"),
+        (lambda: kernels.Machine(code(), lambda *_: 0, np.zeros(64)), "the weights of a machine are an array of uint8"),
+        (lambda: kernels.Machine(code(), lambda *_: 0, b""), "the weights of a machine are an array of uint8"),
+        (lambda: kernels.Machine.of(code()), "Machine.of takes a sequence"),
+        (lambda: kernels.Machine.load(None, "g"), "Machine.load takes a folder and the name of a sequence, not None and 'g'"),
+        (lambda: kernels.Machine.load(".", None), "Machine.load takes a folder and the name of a sequence, not '.' and None"),
+        (lambda: kernels.Machine.load("a\0b", "g"), "cannot be read"),
+    ],
+)
+def test_what_no_machine_is_made_of_is_refused(make, message: str) -> None:
+    with pytest.raises(tl.BuildError, match=message):
+        make()
+
+
+def test_bytecode_may_lie_in_any_bytes() -> None:
+    weights = kernels.Machine.of(network().compile(threads=1).assembly().sequence)._weights
+    for held in (bytearray(code()), memoryview(code())):
+        assert str(kernels.Machine(held, lambda *_: 0, weights).program) == str(kernels.Machine(code(), lambda *_: 0, weights).program)
+
+
 MAIN = """
 #include <fcntl.h>
 #include <stdio.h>
@@ -247,6 +271,23 @@ def test_another_process_runs_the_files(tmp_path: Path) -> None:
         kernels.Machine.load(tmp_path, "nothing")
 
 
+@needs_compiler
+@pytest.mark.skipif(sys.platform != "linux", reason="libraries are ELF files on Linux")
+def test_a_library_that_was_cut_off_is_refused_before_it_is_mapped(tmp_path: Path) -> None:
+    path = network().compile(threads=1).export(tmp_path, ("so", "weights", "tlbc"))["so"]
+    data = path.read_bytes()
+    cuts = [*range(0, len(data), len(data) // 20), 10, 63, 64, 200, len(data) - 1]
+    for length in cuts:
+        path.unlink()  # one that was loaded stays as it is
+        path.write_bytes(data[:length])
+        message = "it was cut off; export the sequence again" if length > 5 else "cannot be loaded"
+        with pytest.raises(tl.BuildError, match=message):
+            kernels.Machine.load(tmp_path, "network")
+    path.unlink()
+    path.write_bytes(data)
+    kernels.Machine.load(tmp_path, "network")
+
+
 def test_weights_that_are_not_whole_are_refused_before_they_are_read(tmp_path: Path) -> None:
     compiled = network().compile(threads=1)
     machine = kernels.Machine.of(compiled.assembly().sequence)
@@ -292,6 +333,15 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
     views = b.finish(b("permute", b.input((2, 3), name="x"), dims=(1, 0))).compile(threads=1)
     with pytest.raises(tl.BuildError, match="turned cannot be exported: it has no kernel, since all its results are views"):
         views.export(tmp_path, ("a",))
+
+
+def test_a_graph_is_exported_however_small_the_bounds_of_its_intermediates_are(tmp_path: Path) -> None:
+    b = Builder("small")
+    normed = b("layer_norm", b.input((tl.dim("n", 1, 9), 8), name="x"), array(8, seed=1), array(8, seed=2), normalized_shape=(8,))
+    compiled = b.finish(b("softmax", normed, dim=0)).compile(threads=1)
+    assert all(path.exists() for path in compiled.export(tmp_path, n=3).values())
+    x = array(3, 8)
+    np.testing.assert_array_equal(kernels.Machine.of(compiled.assembly(n=3).sequence)(x), compiled(x)[0])
 
 
 def test_a_graph_with_dims_is_exported_for_a_size(tmp_path: Path) -> None:

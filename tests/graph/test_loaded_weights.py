@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import threading
+import time
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 
 import tensorlang as tl
 from tensorlang.graph import Builder, CompiledGraph, Graph
+from tensorlang.graph.execution.weights import with_weights
 from tests.graph.graphs import array
 
 
@@ -83,6 +86,26 @@ def test_calls_meanwhile_see_the_weights_of_one_time() -> None:
     assert not wrong
 
 
+def test_weights_that_two_threads_load_at_once_are_both_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(graph: Graph, weights: Mapping[str, object]) -> Graph:
+        found = with_weights(graph, weights)
+        time.sleep(0.05)  # the other thread begins meanwhile
+        return found
+
+    compiled = layers().compile()
+    monkeypatch.setattr("tensorlang.graph.execution.compiled.with_weights", slowly)
+    loaded = {"weight0": array(6, 6, seed=30), "weight1": array(6, 6, seed=31)}
+    threads = [threading.Thread(target=compiled.load_weights, args=({name: weight},)) for name, weight in loaded.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name, weight in loaded.items():
+        np.testing.assert_array_equal(compiled.graph.constant(compiled.graph.values[name]), weight)
+    x = array(3, 6)
+    np.testing.assert_allclose(compiled(x)[0], meant(compiled, x), rtol=1e-4, atol=1e-5)
+
+
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "a name": ({"weigth0": array(6, 6)}, "layers has no constant 'weigth0'; did you mean 'weight0' or 'weight1'?"),
     "a shape": ({"weight0": array(6, 5)}, "layers: constant weight0: float32[6, 6]: got float32[6, 5]"),
@@ -90,6 +113,19 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "no array": ({"bias0": "text"}, "layers: constant bias0: float32[6]: got <U4[]"),
     "a number": ({"two": np.float32(3)}, "layers: constant two: float32[()] is a number, which stands in the code of kernels"),
 }
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (None, "weights of layers are a dict from names of constants to arrays, not None"),
+        ([1], "weights of layers are a dict from names of constants to arrays, not [1]"),
+        ({3: 1}, "weights of layers have the names of its constants, which are strings, not 3"),
+    ],
+)
+def test_weights_that_are_no_dict_by_name_are_refused(given: object, message: str) -> None:
+    with pytest.raises(tl.CallError, match=re.escape(message)):
+        layers().compile().load_weights(given)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -151,6 +151,9 @@ def test_a_plan_is_made_for_each_size_of_a_dim_once() -> None:
         _ = compiled.plan
     with pytest.raises(tl.CallError, match="chain: the dim n is from 1 to 64, and not 65"):
         compiled.assembly(n=65)
+    for odd in ("4", None, 4.0):
+        with pytest.raises(tl.CallError, match="chain: the dim n is a whole number, and not "):
+            compiled.assembly(n=odd)
 
 
 @pytest.mark.usefixtures("node_by_node")

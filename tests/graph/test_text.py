@@ -64,6 +64,31 @@ def test_small_constants_of_every_type_are_written_out(dtype: str) -> None:
         ("let x: float32[3] = relu(x)", "the name 'x' cannot name a value here, or is taken"),
         ('let w: float32[3] = constant("0000000000000000")', r"the array of w .* is not in the text; pass it as"),
         ("relu(x)", "a binding is spelled"),
+        ("let y: float32[1//0] = relu(x)", "1 // 0 divides by 0"),
+        ("let y: float32['a'-1] = relu(x)", "'a' is no number and no dim, and cannot be reckoned with"),
+        ("let y: float32[1] = sum(x, dim=(1,)+'x')", r"\(1,\) is no number and no dim"),
+        ("let y: float32[1] = sum(x, dim=(1,)*100000000)", r"\(1,\) is no number and no dim"),
+        ("let y: float32[1] = sum(x, dim=-None)", "None is no number and no dim"),
+        (f"let y: float32[3] = gelu(x, n={'-' * 5000}1)", "it is nested too deeply; write it with fewer signs and parentheses"),
+        ("let *y: float32[3] = relu(x)", r"'\*y: float32\[3\]' are no names with types"),
+        ("let y: float32[3]=3 = relu(x)", "are no names with types"),
+        ("let y: float32[3], /, z: float32[3] = relu(x)", "are no names with types"),
+        ("let y: float32[3], *, z: float32[3] = relu(x)", "are no names with types"),
+        ("let y: float32[3]) -> (x = relu(x)", "are no names with types"),
+        (
+            "let y: float32[3] = clamp(x, min=1, min=2)",
+            "clamp: attributes are said once and by name, not as min=2|keyword argument repeated",
+        ),
+        ("let y: float32[3] = clamp(x, **{})", r"attributes are said once and by name, not as \*\*\{\}"),
+        ("let y: int32[2] = constant([1.5, nan])", "y: 1.5 is no int32"),
+        ("let y: uint8[1] = constant([300])", "y: 300 is no uint8"),
+        ("let y: uint64[1] = constant([-1])", "y: -1 is no uint64"),
+        ("let y: bool[1] = constant([2])", "y: 2 is no bool"),
+        ("let y: float16[1] = constant([1e6])", "y: 1000000.0 is no float16"),
+        ("let y: float32[2] = constant([1, [2]])", r"y: \(2,\) is no float32"),
+        ("let y: float32[1] = constant(None)", "y: None is no float32"),
+        ("in (x)\n  let y: float32[3] = relu(x)", "a graph ends with its line in"),
+        ("in (x", "a binding is spelled"),
         ("let y: float32[3] = (", "was never closed"),
     ],
 )
@@ -71,7 +96,33 @@ def test_a_text_that_is_no_graph_is_refused_with_its_line(line: str, message: st
     header = "" if line.startswith("graph") else "graph g(x: float32[3])\n"
     with pytest.raises(tl.GraphError, match=message) as error:
         from_let(f"{header}  {line}\n  in (x)")
-    assert f"line {1 + bool(header)}" in str(error.value)
+    assert f"line {1 + bool(header) + line.count(chr(10))}" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        ("uint64", [1, 2**64 - 1]), ("uint64", [2**63 + 1, 5]), ("int64", [-(2**63), 2**63 - 1]), ("uint8", [0, 255]),
+        ("float32", [float("nan"), float("-inf"), -0.0, 1e-45]), ("float16", [1.1, 65504]), ("float64", [0.1, 1e308]),
+    ],
+)  # fmt: skip
+def test_the_ends_of_a_type_read_back_to_the_bit(dtype: str, values: list[float]) -> None:
+    b = Builder()
+    held = np.array(values, dtype)
+    again = from_let(b.finish(b.input((2,)), b.constant(held, "held")).to_let())
+    assert again.constants[0].array.dtype == held.dtype
+    assert again.constants[0].array.tobytes() == held.tobytes()
+
+
+@pytest.mark.parametrize("broken", ["\n", "\r", "\x0b", "\x1c", "\x85", "\u2028"])
+def test_a_line_break_in_an_origin_stays_in_its_comment(broken: str) -> None:
+    b = Builder()
+    b.origins = (Origin(f"a{broken}b", 1),)
+    g = b.finish(b("relu", b.input((3,))))
+    assert from_let(g.to_let()) == g
+    told = f"a{repr(broken)[1:-1]}b:1"
+    assert told in g.to_let()
+    assert [told in line for line in g.table().splitlines()] == [False, True]
 
 
 def test_a_text_without_an_end_is_refused() -> None:
@@ -134,6 +185,16 @@ def test_constants_count_by_their_bits() -> None:
 
     assert graph_of(0.0) == graph_of(0.0)
     assert graph_of(0.0) != graph_of(-0.0)
+
+
+def test_bounds_of_dims_count() -> None:
+    def graph_of(most: int) -> Graph:
+        b = Builder()
+        return b.finish(b("relu", b.input((tl.dim("n", 1, most), 4))))
+
+    assert graph_of(8) == graph_of(8) and hash(graph_of(8)) == hash(graph_of(8))
+    assert graph_of(8) != graph_of(64)
+    assert graph_of(8).inputs[0].type != graph_of(64).inputs[0].type
 
 
 def test_a_graph_tells_who_makes_and_reads_a_value() -> None:

@@ -156,6 +156,12 @@ def test_a_product_over_its_operand_and_indices_from_it_are_refused() -> None:
         kernels.compile(tl.compute((8,), lambda i: A[tl.minimum(tl.maximum(A[i], 0), 7)], name="C"), over={"C": "A"})
 
 
+def test_a_result_lies_over_an_operand_by_its_name() -> None:
+    for below in (["A"], 3, None, "Q"):
+        with pytest.raises(tl.DefinitionError, match="over=: there is no operand "):
+            kernels.compile(kernels.Spec("matmul", ((4, 4), (4, 4))), over={"matmul": below})
+
+
 def test_a_product_over_an_operand_is_right_or_refused() -> None:
     """One tile of registers holds the whole of a small product before any of it is written."""
     taken = 0

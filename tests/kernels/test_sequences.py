@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -178,15 +179,43 @@ def ranged() -> kernels.ServedKernel:
     return kernels.compile(tl.ops.relu(tl.placeholder((N, 6), name="rows")))
 
 
+def of_rows(dims: Any) -> Call:
+    return Call(ranged(), (Slot.input(0),), (Slot.output(0),), dims)
+
+
 def relu_of(slot: Slot, result: Slot = Slot.output(0)) -> Call:  # noqa: B008 - a value
     return Call(kernel(), (slot,), (result,))
 
 
+ODD = np.frombuffer(bytes(97), np.uint8)[1:].view(np.float32).reshape(SHAPE)
 REFUSED: dict[str, tuple[Callable[[], Call | Copy | Together], str]] = {
     "beyond an input": (lambda: relu_of(Slot.input(0, 4)), "operand 'x0' takes 96 bytes from 4 on, and its input has 96"),
     "before an input": (lambda: relu_of(Slot.input(0, -4)), "operand 'x0' takes 96 bytes from -4 on"),
     "no such input": (lambda: relu_of(Slot.input(1)), "operand 'x0' takes 96 bytes from 0 on, and its input has 0"),
     "beyond the arena": (lambda: relu_of(Slot.input(0), Slot.arena(64)), "result 'relu' takes 96 bytes from 64 on, and its arena has 128"),
+    "another memory": (lambda: relu_of(Slot.input(0), Slot("Output", 0)), "'input', 'output', 'arena', 'array', not in 'Output'"),
+    "a list": (lambda: relu_of(Slot.constant([1.0])), "a constant is a NumPy array, not [1.0]; pass np.asarray of it"),
+    "objects": (lambda: relu_of(Slot.constant(np.array([None] * 24))), "a constant of object holds references, and not numbers"),
+    "another type": (
+        lambda: relu_of(Slot.constant(np.ones(SHAPE))), "operand 'x0' is float32, and the constant given for it float64"
+    ),
+    "between bytes": (lambda: relu_of(Slot.constant(ODD)), "operand 'x0' is at byte 0 of an array that may not be aligned"),
+    "a number in words": (lambda: relu_of(Slot.input("a")), "a slot has a whole number and an offset in bytes, below 2**62, not 'a'"),
+    "a number with a fraction": (lambda: relu_of(Slot.input(0.0)), "below 2**62, not 0.0"),
+    "no offset": (lambda: relu_of(Slot.input(0, None)), "below 2**62, not None"),
+    "no operands": (lambda: Call(kernel(), None, None), "operands are slots in a tuple, not None"),
+    "no slots": (lambda: Call(kernel(), (0,), (1,)), "a place is a slot, as Slot.input(0), not 0"),
+    "no kernel": (lambda: Call(3, (Slot.input(0),), (Slot.output(0),)), "step 0: a call is of a kernel as kernels.compile"),
+    "a size in words": (lambda: of_rows({"n": "3"}), "the dim n is a whole number, not '3'"),
+    "no size": (lambda: of_rows({"n": None}), "the dim n is a whole number, not None"),
+    "no dims": (lambda: of_rows(None), "the kernel, which are n, to sizes, not None"),
+    "other dims": (lambda: Call(kernel(), (Slot.input(0),), (Slot.output(0),), {"q": 1}), "which are none, to sizes, not {'q': 1}"),
+    "a copy of nothing": (lambda: Copy(Slot.input(0), Slot.output(0), None, None, None, 4), "whole numbers in a tuple, not None"),
+    "a copy of text": (lambda: Copy(Slot.input(0), Slot.output(0), "ab", (1, 1), (1, 1), 4), "in a tuple, not 'ab'"),
+    "an endless copy": (lambda: Copy(Slot.input(0), Slot.output(0), (1 << 70,), (0,), (0,), 4), "a copy has at most 2**48 elements"),
+    "no lanes": (lambda: Together(None), "lanes are tuples of calls and copies in a tuple, not None"),
+    "a lane that is none": (lambda: Together((3,)), "lanes are tuples of calls and copies in a tuple, not (3,)"),
+    "a step that is none": (lambda: Together(((3,),)), "a lane holds calls and copies, not 3"),
     "an array that is too short": (lambda: relu_of(Slot.constant(array(23))), "and its array has 92"),
     "into an input": (lambda: relu_of(Slot.input(0), Slot.input(1)), "its input has 0"),
     "over an input": (lambda: relu_of(Slot.arena(0), Slot.input(0)), "result 'relu' would be written into an input, which is read alone"),
@@ -212,9 +241,67 @@ def test_a_step_that_does_not_fit_is_refused(name: str) -> None:
         kernels.sequence("wrong", [X], [OUT], [make()], arena=128)
 
 
+@pytest.mark.parametrize(
+    ("ports", "message"),
+    [
+        ([Port(3, SHAPE, F32)], "the name of a port is a string, not 3"),
+        ([Port("x", SHAPE, "float99")], "the port 'x': 'float99' is not a tensorlang type"),
+        ([Port("x", (4.0, 6), F32)], "the port 'x': its shape is made of whole numbers in a tuple, not (4.0, 6)"),
+        ([Port("x", (-4, 6), F32)], "the port 'x': an extent is from 0 to 2**48, not -4"),
+        ([Port("x", (1 << 40, 1 << 40), F32)], "is larger than any memory"),
+        ([X, X], "inputs of a sequence have names of their own, and two are called 'x'"),
+        ([X, 3], "inputs of a sequence are ports in a list or a tuple, not [Port("),
+    ],
+)
+def test_a_port_that_is_no_array_is_refused(ports: list[Port], message: str) -> None:
+    with pytest.raises(tl.BuildError, match=re.escape(message)):
+        kernels.sequence("wrong", ports, [OUT], [])
+
+
+def test_a_port_takes_the_name_of_a_type_and_any_whole_numbers() -> None:
+    made = kernels.sequence("one", [Port("x", [np.int64(4), 6], "float32")], [OUT], [relu_of(Slot.input(np.int64(0), np.int64(0)))])
+    x = array(*SHAPE)
+    np.testing.assert_array_equal(made(x), np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("arena", [-1, 1 << 70, 1.0, True, None])
+def test_an_arena_is_a_number_of_bytes(arena: object) -> None:
+    with pytest.raises(tl.BuildError, match=r"arena= is a number of bytes, at most 2\*\*62, not"):
+        kernels.sequence("wrong", [X], [OUT], [relu_of(Slot.input(0))], arena=arena)
+
+
+def test_a_result_over_a_constant_is_refused_and_the_constant_stays() -> None:
+    held = np.empty((3, *SHAPE), np.float32)
+    held[:] = array(*SHAPE)
+    before = held.copy()
+    fixed = kernel(add, 2, constants={"x1": before[0]})
+    steps = [
+        Call(kernel(add, 2), (Slot.constant(held[0]), Slot.constant(held[2])), (Slot.output(0),)),
+        Call(fixed, (Slot.input(0),), (Slot.output(1),)),
+    ]
+    made = kernels.sequence("two", [X], [OUT, Port("sum", SHAPE, F32)], steps)
+    x, out = array(*SHAPE, seed=1), np.empty(SHAPE, np.float32)
+    for _ in range(2):  # the careful way, then in machine code
+        for over in (held[0], held[2]):
+            with pytest.raises(tl.CallError, match="two: output 'sum' overlaps a constant of the sequence in memory; pass another array"):
+                made(x, out=(out, over))
+        np.testing.assert_array_equal(held, before)
+        np.testing.assert_array_equal(made(x, out=(out, np.empty_like(out)))[0], 2 * before[0])
+    made(x, out=(out, held[1]))  # between the two, which nothing reads
+    np.testing.assert_array_equal(held[1], x + before[0])
+
+
 def test_what_a_call_does_not_take_is_refused_by_name() -> None:
     made = kernels.sequence("one", [X], [OUT], [relu_of(Slot.input(0))])
     for _ in range(2):
+        with pytest.raises(tl.CallError) as refused:
+            made(array(*SHAPE), threads=2)
+        assert str(refused.value) == (
+            "one(x: float32[4, 6]) -> out: float32[4, 6]: there is no argument 'threads'; "
+            "threads are said where it is made: kernels.sequence(..., threads=2)"
+        )
+        with pytest.raises(tl.CallError, match=re.escape("one(x: float32[4, 6]) -> out: float32[4, 6]: there is no argument 'y'; known:")):
+            made(array(*SHAPE), y=3)
         with pytest.raises(tl.CallError, match=re.escape("one: argument 'x' (float32[4, 6]): expected shape (4, 6), got (6, 4)")):
             made(array(6, 4))
         x = array(*SHAPE)

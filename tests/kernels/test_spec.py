@@ -116,6 +116,33 @@ def why_undefined(spec: kernels.Spec) -> str:
     return ""
 
 
+@pytest.mark.parametrize("widest_first", [False, True])
+def test_bounds_of_dims_are_part_of_what_is_asked_for(widest_first: bool) -> None:
+    label = f"bounded{widest_first}"
+
+    def spec(most: int) -> kernels.Spec:
+        return kernels.Spec("relu", ((tl.dim(label, 1, most), 4),))
+
+    made = {most: kernels.compile(spec(most)) for most in ((64, 8) if widest_first else (8, 64))}
+    rows = np.full((40, 4), -1, "f4")
+    np.testing.assert_array_equal(made[64](rows), np.zeros_like(rows))
+    with pytest.raises(tl.CallError, match="is from 1 to 8, and not 40"):
+        made[8](rows)
+    assert made[8] is kernels.compile(spec(8))
+    assert kernels.key(spec(8)) != kernels.key(spec(64))
+    assert kernels.estimate(spec(8)).seconds < kernels.estimate(spec(100000)).seconds
+
+
+def test_dims_of_one_name_with_other_bounds_are_told_apart_by_their_places() -> None:
+    wide, narrow = tl.dim("n", 1, 64), tl.dim("n", 1, 8)
+    specs = {kernels.Spec("add", ((one, 4), (other, 4))) for one in (wide, narrow) for other in (wide, narrow, tl.dim("n"))}
+    assert len(specs) == 6
+    free = kernels.Spec("pad", ((tl.dim("n"),),), attributes={"padding": ((0, tl.dim("n")),)})
+    assert free.text.endswith("None")
+    bounded = kernels.Spec("pad", ((tl.dim("n"),),), attributes={"padding": ((0, wide),)})
+    assert bounded != free
+
+
 def test_a_spec_is_defined_once(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = kernels.Spec("softmax", ((3, 21),))
     first = kernels.compile(spec)

@@ -246,3 +246,15 @@ def test_a_copy_of_a_loop_that_takes_a_loop_around_apart_is_refused() -> None:
     reason = "what 'j_k_s' is made of depends on 'i', of which there would be a copy"
     assert code_and_reason(s, "cache_write", "T", at="T.j_k_s") == ("TL-S104", reason)
     check(s)
+
+
+@pytest.mark.parametrize(("columns", "factor"), [(2, 2), (3, 3), (2, 3)])
+def test_lanes_of_which_a_tail_leaves_one_may_mean_one_element_in_a_version_that_never_runs(columns: int, factor: int) -> None:
+    """Skewed by the length of a row, all lanes have one offset: a version for whole tiles would store there in each, and there are none."""
+    X = tl.placeholder((4, columns), "int32", name="X")
+    s = tl.Schedule(tl.recurrence((4, columns), lambda t, j, self: X[t, j] + self[t - 1, j] * 2, name="Y"))
+    s.skew("j", by="t", factor=factor)
+    s.reorder("j_s", "t")
+    s.split("t", 2)
+    s.vectorize("t_i")
+    check(s)

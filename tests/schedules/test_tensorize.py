@@ -251,3 +251,52 @@ def test_a_tile_that_is_read_and_written_is_refused() -> None:
     error = s.can("tensorize", "Y.j", Instruction("step", step, wide_add)).error
     assert error is not None
     assert error.code in ("TL-S306", "TL-S105")
+
+
+def test_a_partial_tile_leaves_what_lies_beyond_its_row_as_it_is() -> None:
+    """Sixteen lanes of a row of ten end in the next row, where 0 * inf would be none."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    A, B, k = tl.placeholder((2, 2), "bfloat16", name="A"), tl.placeholder((10, 2), "bfloat16", name="B"), tl.reduce_axis(2, name="k")
+    C = tl.compute((2, 10), lambda i, j: tl.sum(tl.cast(A[i, k], "float32") * tl.cast(B[j, k], "float32"), axis=k), name="C")
+    s = tl.Schedule(tl.compute((2, 10), lambda i, j: C[i, j] + 1, name="R"))
+    s.split("C.j", 16)
+    s.reorder("C.j_o", "C.i", "C.j_i", "k")
+    for loop in ("C.j_o", "C.i"):
+        s.unroll(loop)
+    s.tensorize("C.j_i", "dpbf16ps")
+    got = tl.build(s)(np.array([[np.inf, 1], [1, 1]], ml_dtypes.bfloat16), np.ones((10, 2), ml_dtypes.bfloat16))
+    np.testing.assert_array_equal(got, [[np.inf] * 10, [3] * 10])
+
+
+def _of_four(name: str, body: Any, padded: bool = False) -> Instruction:
+    a = tl.placeholder((4,), "int32", name="a")
+    registers = (Register("c", "i32", 4), Register("a", "i32", 4))
+    return Instruction(name, tl.compute((4,), lambda i: body(a, i), name="c"), lambda b, c, a: b.add(a, a), registers, padded=padded)
+
+
+def test_a_partial_tile_of_what_is_no_reduction_leaves_its_neighbours_as_they_are() -> None:
+    A = tl.placeholder((3, 6), "int32", name="A")
+    h = tl.compute((3, 6), lambda i, j: A[i, j] * 2, name="h")
+    s = tl.Schedule(tl.compute((3, 6), lambda i, j: h[i, j] + 1, name="R"))
+    s.split("h.j", 4)
+    s.reorder("h.j_o", "h.i", "h.j_i")
+    for loop in ("h.j_o", "h.i"):
+        s.unroll(loop)
+    s.tensorize("h.j_i", _of_four("twice_padded", lambda a, i: a[i] * 2, padded=True))
+    check(s)
+
+
+def test_an_axis_of_the_definition_begins_where_the_loop_does() -> None:
+    A = tl.placeholder((10,), "int32", name="A")
+    s = tl.Schedule(tl.compute((10,), lambda i: A[i] + tl.cast(i, "int32"), name="C"))
+    s.peel("i", first=1, last=5)
+    with pytest.raises(tl.ScheduleError, match="i begins at 1, and i at 0"):
+        s.tensorize("i", _of_four("with_place", lambda a, i: a[i] + tl.cast(i, "int32")))
+
+
+def test_a_tile_that_may_be_read_in_part_is_refused() -> None:
+    """Registers are loaded whole, and there are but three elements here."""
+    A = tl.placeholder((3,), "int32", name="A")
+    s = tl.Schedule(tl.compute((4,), lambda i: tl.select(i < 3, A[i], 0), name="C"))
+    with pytest.raises(tl.ScheduleError, match="reads 'a' only in part or under a condition"):
+        s.tensorize("i", _of_four("three_of_four", lambda a, i: tl.select(i < 3, a[i], 0)))

@@ -16,7 +16,7 @@ inside it may be empty, a test comes first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -33,18 +33,33 @@ Link: TypeAlias = "For | Expr"
 """A loop, or a condition."""
 
 
-def bound_by_data(stmt: Stmt, lanes: frozenset[str] = frozenset(), own: frozenset[str] = frozenset()) -> Stmt:
+def bound_by_data(
+    stmt: Stmt, lanes: frozenset[str] = frozenset(), own: frozenset[str] = frozenset(), holding: tuple[Expr, ...] = ()
+) -> Stmt:
     """The statement with loops bounded by conditions on data, the outermost first.
 
     A bound is the same in all lanes: `lanes` are the vector loops around, `own` the storage inside them, which every lane has of its own.
+    `holding` is what holds around the statement.
     """
-    around: list[Expr] = []
+    front: list[Expr] = []
     if isinstance(stmt, For) and stmt.kind in ("serial", "parallel"):
-        around, stmt = _bounded(stmt, lanes, own)
+        front, stmt = _bounded(stmt, lanes, own, holding)
     if isinstance(stmt, For) and stmt.kind == "vector":
         lanes, own = lanes | {stmt.loop}, own | {buffer.name for buffer in allocations(stmt.body)}
-    result = map_statements(stmt, lambda part: bound_by_data(part, lanes, own))
-    return _nested(around, result)
+    inside = (*holding, *front, *told_by(stmt))
+    result = map_statements(stmt, lambda part: bound_by_data(part, lanes, own, inside))
+    return _nested(front, result)
+
+
+def told_by(stmt: Stmt) -> tuple[Expr, ...]:
+    """What holds inside a statement because of it: a loop is within its bounds, a condition may hold."""
+    match stmt:
+        case For(name, lo, hi):
+            return Compare("le", lo, Axis(name)), Compare("lt", Axis(name), hi)
+        case If(cond):
+            return tuple(conjuncts((cond,)))
+        case _:
+            return ()
 
 
 def _links(stmt: Stmt) -> tuple[list[Link], Stmt]:
@@ -77,11 +92,11 @@ class _Use:
     whole: bool
 
 
-def _bounded(loop: For, lanes: frozenset[str], own: frozenset[str]) -> tuple[list[Expr], For]:
+def _bounded(loop: For, lanes: frozenset[str], own: frozenset[str], holding: tuple[Expr, ...]) -> tuple[list[Expr], For]:
     """The conditions that move in front of a loop, and the loop bounded by the conditions on data inside it."""
     links, body = _links(loop.body)
     written = written_in(body)
-    uses = [use for use in _uses(loop, links, lanes) if not (written | own) & read_in(use.says)]
+    uses = [use for use in _uses(loop, links, lanes, holding) if not (written | own) & read_in(use.says)]
     tight = loop
     kept: list[_Use] = []
     for use in uses:
@@ -103,9 +118,11 @@ def _bounded(loop: For, lanes: frozenset[str], own: frozenset[str]) -> tuple[lis
     return [*tests, *(link for at in front if not isinstance(link := links[at], For))], replace(tight, body=_nested(rest, body))
 
 
-def _uses(loop: For, links: Sequence[Link], lanes: frozenset[str]) -> Iterator[_Use]:
+def _uses(loop: For, links: Sequence[Link], lanes: frozenset[str], holding: tuple[Expr, ...]) -> Iterator[_Use]:
+    """The conditions that may bound the loop, up to the first that may have to stay where it is and would move in front for a later one."""
     inner: list[For] = []
-    passed: list[Expr] = []
+    staying: list[Expr] = []  # conditions that speak of loops inside
+    around = holding
     for at, link in enumerate(links):
         if isinstance(link, For):
             inner.append(link)
@@ -113,6 +130,11 @@ def _uses(loop: For, links: Sequence[Link], lanes: frozenset[str]) -> Iterator[_
                 return
             continue
         moving = {loop.loop, *(part.loop for part in inner)}
+        if not axes_of(link) & moving:
+            if read_in(link) and may_protect(staying, around, link):
+                return
+            around = (*around, link)
+            continue
         says = _easiest(link, inner)
         fixed = axes_of(says) - {loop.loop} if says is not None else frozenset[str]()
         if (
@@ -120,17 +142,27 @@ def _uses(loop: For, links: Sequence[Link], lanes: frozenset[str]) -> Iterator[_
             and read_in(link)
             and loop.loop in axes_of(link)
             and not fixed & (moving | lanes)
-            and not any(axes_of(cond) & moving and may_protect(cond, link) for cond in passed)
+            and not may_protect(staying, around, link)
         ):
             yield _Use(at, says, axes_of(link) & moving == {loop.loop})
-        passed.append(link)
+        staying.append(link)
 
 
-def may_protect(cond: Expr, other: Expr) -> bool:
-    """Could what `other` reads be inside its buffers only because `cond` holds? It could not where they have nothing in common."""
+def may_protect(conds: Iterable[Expr], around: Iterable[Expr], other: Expr) -> bool:
+    """Could what `other` reads be inside its buffers only because one of `conds` holds, by itself or by what holds `around`?
+
+    It could not where they have nothing in common: no axis, dim or element that a condition compares with what limits the reads, nor with
+    what such a comparison around has led to. Of `T[p]`, `j < 8` says something where `p <= k` and `k <= j` hold around it.
+    """
     limits = [part for load in loads_of(other) for part in (*load.index, *getattr(load.buffer, "shape", ()))]
-    spoken_of = {node for part in limits for node in walk(part) if isinstance(node, (Axis, Dim, Load))}
-    return any(node in spoken_of for node in _compared(cond))
+    known: set[Expr] = {node for part in limits for node in walk(part) if isinstance(node, (Axis, Dim, Load))}
+    asked = [set(_compared(cond)) for cond in conds]
+    if not known or not asked:
+        return False
+    links = [set(_compared(cond)) for cond in around]
+    while joined := [nodes for nodes in links if nodes & known and not nodes <= known]:
+        known.update(*joined)
+    return any(nodes & known for nodes in asked)
 
 
 def _compared(cond: Expr) -> Iterator[Load | Axis | Dim]:

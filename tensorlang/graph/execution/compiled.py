@@ -13,6 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,7 @@ from tensorlang.graph.execution.steps import KernelStep, Step
 from tensorlang.graph.execution.weights import held, with_weights
 from tensorlang.graph.ir import Array, Graph
 from tensorlang.graph.places import Place, places
+from tensorlang.system import forks
 
 WORKERS: Final = 2
 """Kernels that are made at a time: one is scheduled while LLVM compiles another."""
@@ -49,10 +51,17 @@ class CompiledGraph:
         self._threads = threads
         self._several = len(graph.outputs) != 1
         self._watched = threads is None and any(step.kernel.workspace_bytes for step in kernel_steps)
-        self._lock = threading.Lock()
+        self._lock = forks.short_lock()  # around what a call reads: weights, and what is made for sizes
+        self.renew()
+        forks.anew(self)
         self._forget()
         if not graph.dims:
             self.assembly()
+
+    def renew(self) -> None:
+        """Nobody makes an assembly or packs weights: in a forked child, who did is not there any more."""
+        self._making = threading.Lock()
+        self._loading = threading.Lock()
 
     def _forget(self) -> None:
         self._made: dict[tuple[int, ...], Assembly] = {}
@@ -108,15 +117,16 @@ class CompiledGraph:
         Calls that run go on with the values of before; other compiled graphs keep theirs. Raises `CallError` for a name of no constant,
         an array of another shape or type, and a number, which stands in the code of kernels; nothing is changed then.
         """
-        graph = with_weights(self.graph, weights)
-        steps = []
-        for step in self._kernel_steps:
-            changed = {value.name: held(graph, value) for value in step.group.weights() if value.name in weights}
-            kernel: Any = step.kernel.repack(**changed) if changed else step.kernel
-            steps.append(replace(step, kernel=kernel))
-        with self._lock:
-            self.graph, self._kernel_steps = graph, tuple(steps)
-            self._forget()
+        with self._loading:  # who loads others meanwhile begins with these
+            graph = with_weights(self.graph, weights)
+            steps = []
+            for step in self._kernel_steps:
+                changed = {value.name: held(graph, value) for value in step.group.weights() if value.name in weights}
+                kernel: Any = step.kernel.repack(**changed) if changed else step.kernel
+                steps.append(replace(step, kernel=kernel))
+            with self._lock:
+                self.graph, self._kernel_steps = graph, tuple(steps)
+                self._forget()
 
     def run_async(self, *inputs: Any) -> Future[tuple[Array, ...]]:
         """The outputs as a future: the call runs in another thread, beside others, while this one goes on.
@@ -152,23 +162,31 @@ class CompiledGraph:
             raise tl.CallError(f"{self.graph.name}: expected the dims {names} by keyword, got {sorted(dims)}")
         for dim in self.graph.dims:
             least, most = dim.dims[repr(dim)]
+            if not isinstance(dims[repr(dim)], Integral):
+                raise tl.CallError(f"{self.graph.name}: the dim {dim!r} is a whole number, and not {dims[repr(dim)]!r:.60}")
             if not least <= dims[repr(dim)] <= most:
                 raise tl.CallError(f"{self.graph.name}: the dim {dim!r} is from {least} to {most}, and not {dims[repr(dim)]}")
         key = tuple(dims[name] for name in names)
-        with self._lock:
-            found = self._made.get(key)
-            if found is None:
-                found = self._made[key] = self._assembled(dims)
-                while len(self._made) > SIZES:
-                    del self._made[next(iter(self._made))]
-                if not names:
-                    self._only = found.sequence
-        return found
+        found = self._made.get(key)
+        return self._assembled(key, dims) if found is None else found
 
-    def _assembled(self, dims: Mapping[str, int]) -> Assembly:
-        made = ordered(self.graph, self._kernel_steps, places(self.graph, dims), dims)
-        count = self._planned_for
-        return assembled(made, in_turn(made.work) if count == 1 else side_by_side(made.work, count, dims), self._threads)
+    def _assembled(self, key: tuple[int, ...], dims: Mapping[str, int]) -> Assembly:
+        """What is done for sizes of dims, made by one thread at a time, of weights of one time."""
+        with self._making:
+            with self._lock:
+                graph, steps, count, made = self.graph, self._kernel_steps, self._planned_for, self._made
+            found = made.get(key)
+            if found is not None:
+                return found
+            order = ordered(graph, steps, places(graph, dims), dims)
+            found = assembled(order, in_turn(order.work) if count == 1 else side_by_side(order.work, count, dims), self._threads)
+            with self._lock:
+                made[key] = found  # where it was forgotten meanwhile, nobody looks there any more
+                while len(made) > SIZES:
+                    del made[next(iter(made))]
+                if not dims and made is self._made:
+                    self._only = found.sequence
+            return found
 
     def __repr__(self) -> str:
         return f"<CompiledGraph {self.graph.name}: {len(self.kernels)} kernels of {len(self.graph.nodes)} nodes>"

@@ -13,8 +13,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
+
+from tensorlang.system.lazy import cached_property
 
 LINE: Final = 64
 """Bytes of a cache line, at one of which each block begins."""

@@ -24,9 +24,13 @@ def held(graph: Graph, value: Value) -> Array:
 
 def with_weights(graph: Graph, weights: Mapping[str, object]) -> Graph:
     """The graph with other constants of the same types. Raises `CallError`."""
+    if not isinstance(weights, Mapping):
+        raise tl.CallError(f"weights of {graph.name} are a dict from names of constants to arrays, not {weights!r:.60}")
     known = {constant.value.name: constant for constant in graph.constants}
     made: dict[str, Constant] = {}
     for name, given in weights.items():
+        if not isinstance(name, str):
+            raise tl.CallError(f"weights of {graph.name} have the names of its constants, which are strings, not {name!r:.60}")
         constant = known.get(name)
         if constant is None:
             raise tl.CallError(f"{graph.name} has no constant {name!r}{did_you_mean(name, known)}")

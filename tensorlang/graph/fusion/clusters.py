@@ -11,12 +11,12 @@ Two parts may be joined where no third one stands between them: where no path le
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 
 from tensorlang.graph.fusion.group import Group
 from tensorlang.graph.ir import Graph, Node, Value
 from tensorlang.graph.operators import find
 from tensorlang.graph.places import copied_views
+from tensorlang.system.lazy import cached_property
 
 
 class Clusters:

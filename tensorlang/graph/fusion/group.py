@@ -9,13 +9,13 @@ weights()   the constants that are worth packing
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import tensorlang as tl
 from tensorlang.graph.definition import applied, of_node
 from tensorlang.graph.ir import Graph, Node, Value
 from tensorlang.graph.operators import find
+from tensorlang.system.lazy import cached_property
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from typing import Final, TypeAlias
 import tensorlang as tl
 from tensorlang.graph.arguments import called, of_graph
 from tensorlang.graph.ir import Graph
+from tensorlang.system import forks
 
 Pass: TypeAlias = Callable[[Graph], Graph]
 
@@ -156,7 +156,7 @@ class _Budget:
     """How many applications are left to this process, where `TL_PASS_BISECT` says so."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forks.short_lock()
         self._set: str | None = None
         self._done = 0
 
@@ -173,9 +173,10 @@ class _Budget:
             if self._done >= int(value):
                 return False
             self._done += 1
-            if self._done == int(value):
-                _log.warning("%s=%s: application %s, the last one, is %s on graph %s", BISECT, value, self._done, name, graph.name)
-            return True
+            last = self._done == int(value)
+        if last:
+            _log.warning("%s=%s: application %s, the last one, is %s on graph %s", BISECT, value, int(value), name, graph.name)
+        return True
 
 
 _budget: Final = _Budget()

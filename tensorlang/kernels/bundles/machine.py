@@ -22,7 +22,7 @@ from tensorlang.codegen.calling.sequence_table import driver
 from tensorlang.codegen.runtime import arrays
 from tensorlang.errors import BuildError, CallError
 from tensorlang.ir.dtype import DType
-from tensorlang.kernels.bundles import bytecode, weights_file
+from tensorlang.kernels.bundles import bytecode, elf, weights_file
 from tensorlang.kernels.bundles.image import COPY, HEADER, Image, image
 from tensorlang.kernels.sequences import Sequence
 
@@ -39,7 +39,13 @@ class Machine:
 
     def __init__(self, code: bytes, dispatch: Dispatch, weights: npt.NDArray[np.uint8], keep: object = None) -> None:
         """A machine for bytecode, functions, and the bytes of its weights."""
-        self.program = bytecode.decode(code)
+        if not isinstance(code, (bytes, bytearray, memoryview)):
+            raise BuildError(f"a machine is made of bytecode in bytes, not of {code!r:.60}; Machine.load reads files")
+        if not callable(dispatch):
+            raise BuildError(f"a machine calls its functions by dispatch(number, words), not by {dispatch!r:.60}")
+        if not isinstance(weights, np.ndarray) or weights.dtype != np.uint8 or weights.ndim != 1 or not weights.flags.c_contiguous:
+            raise BuildError(f"the weights of a machine are an array of uint8 with one axis and no gaps, not {weights!r:.60}")
+        self.program = bytecode.decode(bytes(code))
         weights_file.check(bytes(weights[:HEADER]), weights.size, self.program.weights_bytes, self.program.layout, "the weights")
         self._dispatch, self._weights, self._keep = dispatch, weights, keep
         ins, outs = (
@@ -51,6 +57,8 @@ class Machine:
     @classmethod
     def of(cls, sequence: Sequence) -> Machine:
         """A machine for a sequence of this process, on its kernels."""
+        if not isinstance(sequence, Sequence):
+            raise BuildError(f"Machine.of takes a sequence, as kernels.sequence makes it, not {sequence!r:.60}")
         program = image(sequence)
         raw = arrays.empty_aligned((program.weights_bytes,), DType("uint8").numpy)
         raw[...] = np.frombuffer(_weights_of(program), np.uint8)
@@ -62,14 +70,19 @@ class Machine:
 
         The library is machine code: load only what you trust. Raises `BuildError` for files that are missing, cut off or damaged.
         """
+        if not isinstance(folder, (str, os.PathLike)) or not isinstance(name, str):
+            raise BuildError(f"Machine.load takes a folder and the name of a sequence, not {folder!r:.60} and {name!r:.60}")
         paths = {form: Path(folder) / f"{name}.{form}" for form in ("tlbc", "weights", "so")}
         try:
             code = paths["tlbc"].read_bytes()
         except OSError as error:
             raise BuildError(f"the bytecode {str(paths['tlbc'])!r:.200} cannot be read: {error.strerror}") from None
+        except ValueError as error:  # no file has such a name
+            raise BuildError(f"the bytecode {str(paths['tlbc'])!r:.200} cannot be read: {error}") from None
         program = bytecode.decode(code)
         held = weights_file.mapped(paths["weights"], program.weights_bytes, program.layout)
         try:
+            elf.require_whole(paths["so"])
             library = ctypes.CDLL(str(paths["so"].resolve()))
             dispatch = library[f"{name}_dispatch"]
         except (OSError, AttributeError) as error:
