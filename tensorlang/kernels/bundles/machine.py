@@ -41,11 +41,11 @@ class Machine:
         """A machine for bytecode, functions, and the bytes of its weights."""
         if not isinstance(code, (bytes, bytearray, memoryview)):
             raise BuildError(f"a machine is made of bytecode in bytes, not of {code!r:.60}; Machine.load reads files")
-        if not callable(dispatch):
-            raise BuildError(f"a machine calls its functions by dispatch(number, words), not by {dispatch!r:.60}")
         if not isinstance(weights, np.ndarray) or weights.dtype != np.uint8 or weights.ndim != 1 or not weights.flags.c_contiguous:
             raise BuildError(f"the weights of a machine are an array of uint8 with one axis and no gaps, not {weights!r:.60}")
         self.program = bytecode.decode(bytes(code))
+        if not callable(dispatch):
+            raise BuildError(f"a machine calls its functions by dispatch(number, words), not by {dispatch!r:.60}")
         weights_file.check(bytes(weights[:HEADER]), weights.size, self.program.weights_bytes, self.program.layout, "the weights")
         self._dispatch, self._weights, self._keep = dispatch, weights, keep
         ins, outs = (
