@@ -125,7 +125,7 @@ def _by_name(signature: Signature, bound: Mapping[str, Array], args: Sequence[An
         if name in names:
             given[name] = value
         elif name not in signature.dims:
-            known = [*KEYWORDS, *names, *signature.dims]
+            known = [one for one in (*KEYWORDS, *names, *signature.dims) if one != name]  # a keyword that this call does not take
             raise CallError(f"{signature}: there is no argument {name!r}{did_you_mean(name, known)}")
     missing = [name for name in names if name not in given]
     if missing:

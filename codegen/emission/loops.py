@@ -55,10 +55,13 @@ def unrolled(frame: Frame, loop: ir.For, body: Body) -> None:
     """Every iteration written out. Raises `InternalError` where their number is not known."""
     extent = _known_extent(frame, loop)
     with frame.loop():
-        base = _base(frame, loop)
-        for step in range(extent):
-            frame.bind(loop.loop, base + number(step))
-            body(frame)
+        _written_out(frame, loop.loop, _base(frame, loop), extent, body)
+
+
+def _written_out(frame: Frame, name: str, first: Polynomial, count: int, body: Body) -> None:
+    for step in range(count):
+        frame.bind(name, first + number(step))
+        body(frame)
 
 
 def vector(frame: Frame, loop: ir.For, body: Body) -> None:
@@ -84,9 +87,7 @@ def lane_by_lane(frame: Frame, body: Body) -> None:
     with frame.loop():
         first = frame.space.polynomial(ir.Axis(axis)) - of(LANE)
         frame.lanes, frame.lane_axis = 0, ""
-        for step in range(lanes):
-            frame.bind(axis, first + number(step))
-            body(frame)
+        _written_out(frame, axis, first, lanes, body)
         frame.lanes, frame.lane_axis = lanes, axis
 
 

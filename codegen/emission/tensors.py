@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import product
-from math import prod
 from typing import Any, Final, TypeAlias
 
 from llvmlite import ir as llvm
@@ -48,8 +46,8 @@ from tensorlang.errors import BuildError
 from tensorlang.ir.linear import linear
 from tensorlang.ir.traverse import axes_of, loads_of
 from tensorlang.schedules.directives.instructions import ELEMENTS, Instruction, Register, find, is_shipped
-from tensorlang.schedules.directives.tensorize import perfect, strides, tiles
-from tensorlang.schedules.rewriting.edit import literal_extent, path_to, stores
+from tensorlang.schedules.directives.tensorize import definition_of, elements, perfect, tile_size, tiles
+from tensorlang.schedules.rewriting.edit import literal_extent
 
 
 class _BFloat(llvm.Type):  # type: ignore[misc] # llvmlite has no types
@@ -124,53 +122,38 @@ def _within(chain: Sequence[ir.For], buffer: ir.Buffer, index: tuple[ir.Expr, ..
 
 def _whole(instruction: Instruction, chain: Sequence[ir.For]) -> list[ir.For]:
     """The loops with the extents of the instruction's; none where their number differs."""
-    _, pattern = _pattern(instruction)
+    _, pattern = definition_of(instruction)
     if len(pattern) != len(chain):
         return []
     return [replace(part, hi=simplify(ir.Binary("add", part.lo, one.hi))) for part, one in zip(chain, pattern, strict=True)]
 
 
-@cache
-def _pattern(instruction: Instruction) -> tuple[ir.Store, tuple[ir.For, ...]]:
-    """What an instruction stores, and the loops around it."""
-    nest = instruction.nest
-    (store,) = (part for part in stores(nest.body) if not part.stage.endswith(".init"))
-    return store, tuple(part for part in path_to(nest.body, lambda part: part is store) if isinstance(part, ir.For))
-
-
 def _present(instruction: Instruction, here: Sequence[int | None]) -> dict[str, tuple[bool, ...]] | None:
     """Which elements of its tiles a short tile has, none named where it has all; None where the instruction cannot compute it."""
-    store, pattern = _pattern(instruction)
+    store, pattern = definition_of(instruction)
+    assert store is not None
     full = [literal_extent(part) or 0 for part in pattern]
     if list(here) == full:
         return {}
-    if (
-        not instruction.padded
-        or not instruction.arguments
-        or not all(extent is not None and 0 < extent <= most for extent, most in zip(here, full, strict=True))
-    ):
+    if not instruction.padded or not instruction.arguments:
+        return None
+    extents = [extent for extent, most in zip(here, full, strict=True) if extent is not None and 0 < extent <= most]
+    if len(extents) != len(full):
         return None
     uses = {store.buffers[0]: store.index} | {load.buffer: load.index for value in store.values for load in loads_of(value)}
     found = {}
     for buffer, index in uses.items():
         assert isinstance(buffer, ir.Buffer)
-        steps = strides(instruction.nest, (), list(pattern), buffer, index) or []
-        points = product(*(range(extent or 0) for extent in here))
-        inside = {sum(step * place for step, place in zip(steps, point, strict=True)) for point in points}
-        found[buffer.name] = tuple(element in inside for element in range(_size(buffer)))
+        inside = elements(instruction, buffer, index, extents)
+        found[buffer.name] = tuple(element in inside for element in range(tile_size(buffer)))
     return found
-
-
-def _size(tile: ir.Buffer) -> int:
-    """The number of elements of a tile."""
-    return prod(int(extent.value) for extent in tile.shape if isinstance(extent, ir.Const))
 
 
 def _roomy(frame: Frame, instruction: Instruction, buffer: ir.Buffer, index: tuple[ir.Expr, ...]) -> bool:
     """Does storage that nothing else sees hold the whole tile of the result, at a constant place?"""
     place = frame.places[buffer.name]
     start = frame.space.offset(index, place.shape).constant
-    return start is not None and 0 <= start <= place.own - _size(instruction.nest.outputs[0])
+    return start is not None and 0 <= start <= place.own - tile_size(instruction.nest.outputs[0])
 
 
 @cache
@@ -215,8 +198,8 @@ def _write(builder: Builder, instruction: Instruction, places: dict[str, Value],
 
 def _adds_integers(instruction: Instruction) -> bool:
     """Does an element stay what it is where zeros are combined into it? Of floating-point numbers 0 * inf is none."""
-    store, _ = _pattern(instruction)
-    return store.reducer is not None and not store.buffers[0].dtype.is_floating
+    store, _ = definition_of(instruction)
+    return store is not None and store.reducer is not None and not store.buffers[0].dtype.is_floating
 
 
 def _loaded(builder: Builder, register: Register, place: Value, present: tuple[bool, ...], there: bool) -> Any:

@@ -12,6 +12,8 @@ there when it is used: storage of few places (`fold_storage`) may have been writ
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import is_
 
 from tensorlang.definition.expr import MAX_DEPTH
 from tensorlang.ir import Alloc, Axis, Block, Expr, For, Load, Nest, Prefetch, Stmt, Store, allocate
@@ -22,7 +24,7 @@ from tensorlang.ir.traverse import axes_of, depth, expressions, loads_of, map_ow
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.directives.compute_at import producer, producer_parts
 from tensorlang.schedules.legality.accesses import accesses
-from tensorlang.schedules.legality.dependences import conflict
+from tensorlang.schedules.legality.dependences import met
 from tensorlang.schedules.rewriting.copies import derived, pruned
 from tensorlang.schedules.rewriting.edit import path_to, path_to_store, stage_of, stores
 from tensorlang.schedules.rewriting.version import in_version, shown
@@ -71,8 +73,7 @@ class ComputeInline(Directive):
         values = {buffer.name: substitute(value, follow) for buffer, value in zip(store.buffers, store.values, strict=True)}
         self._require_around(nest, store, closure(nest, frozenset().union(*map(axes_of, values.values())) - set(axes)), readers)
         self._require_small(values, readers)
-        for reader in readers:
-            self._require_kept(nest, store, reader)
+        self._require_kept(nest, store, readers)
 
         def written(expr: Expr) -> Expr:
             if isinstance(expr, Load) and getattr(expr.buffer, "name", "") in values:
@@ -131,8 +132,8 @@ class ComputeInline(Directive):
                     reason = f"{self.stage!r} differs between iterations of {short(loop.loop)!r}, and is read outside that loop"
                     raise Refusal("TL-S301", reason, stage=self.stage, loop=loop.loop)
 
-    def _require_kept(self, nest: Nest, store: Store, reader: Stmt) -> None:
-        """Raise `Refusal` where an element that the expression reads is written after that and before, or while, `reader` uses it."""
+    def _require_kept(self, nest: Nest, store: Store, readers: list[Stmt]) -> None:
+        """Raise `Refusal` where an element that the expression reads is written after that and before, or while, a reader uses it."""
         used = reads(store)
         order = list(among(nest.body, used | {buffer.name for buffer in store.buffers}))
         late = [part for part in order[next(at for at, part in enumerate(order) if part is store) + 1 :] if isinstance(part, Store)]
@@ -140,19 +141,17 @@ class ComputeInline(Directive):
             return
         everything = list(accesses(nest.body))
         read = [access for access in everything if access.source == id(store) and not access.writes]
-        shared = {part.loop for part in path_to_store(nest, store) if isinstance(part, For)}
-        path = path_to(nest.body, lambda part: part is reader)
-        whole = {
-            id(part) for part in statements(next((part for part in path if isinstance(part, For) and part.loop not in shared), reader))
-        }
-        last = max((access.position for access in everything if access.source in whole), default=-1)
-        shared &= {part.loop for part in path if isinstance(part, For)}
-        for one in read:
-            for other in everything:
-                if not other.writes or other.buffer != one.buffer or not one.position < other.position <= last:
-                    continue
-                example = conflict(nest, one, other, frozenset(shared), ())
-                if example is not None:
+        around = {part.loop for part in path_to_store(nest, store) if isinstance(part, For)}
+        for reader in readers:
+            path = [part for part in path_to(nest.body, partial(is_, reader)) if isinstance(part, For)]
+            whole = {id(part) for part in statements(next((part for part in path if part.loop not in around), reader))}
+            last = max((access.position for access in everything if access.source in whole), default=-1)
+            shared = frozenset(around & {part.loop for part in path})
+            for one in read:
+                between = (other for other in everything if other.writes and one.position < other.position <= last)
+                found = met(nest, one, between, shared)
+                if found is not None:
+                    other, example = found
                     reason = f"it reads {example['element']}, which {other.stage!r} writes before it is used"
                     raise Refusal("TL-S103", f"{self.stage!r}: {reason}", stage=self.stage, counterexample=example)
 

@@ -32,7 +32,7 @@ from tensorlang.ir.traverse import axes_of, loads_of, map_children, map_statemen
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.directives.compute_inline import MAX_NODES
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
-from tensorlang.schedules.legality.dependences import conflict
+from tensorlang.schedules.legality.dependences import met
 from tensorlang.schedules.legality.in_bounds import left_out, place_facts, sides_left, visits_all
 from tensorlang.schedules.rewriting.copies import pruned
 from tensorlang.schedules.rewriting.edit import (
@@ -221,18 +221,12 @@ class ReverseComputeInline(Directive):
 
     def _require_passed(self, nest: Nest, one: Access, passed: list[Access], shared: list[For]) -> None:
         """Raise `Refusal` where an access of the consumer meets one that it passes in the same iteration of the shared loops."""
-        for other in passed:
-            if (
-                other.buffer != one.buffer
-                or not (one.writes or other.writes)
-                or (one.source == other.source and one.writes == other.writes)
-            ):
-                continue
-            example = conflict(nest, one, other, frozenset(part.loop for part in shared), ())
-            if example is not None:
-                reason = f"it {'writes' if one.writes else 'reads'} {example['element']}, which {other.stage!r} "
-                reason += f"{'writes' if other.writes else 'reads'} after its operand is begun"
-                raise Refusal("TL-S103", f"{self.stage!r}: {reason}", stage=self.stage, counterexample=example)
+        found = met(nest, one, passed, frozenset(part.loop for part in shared))
+        if found is not None:
+            other, example = found
+            reason = f"it {'writes' if one.writes else 'reads'} {example['element']}, which {other.stage!r} "
+            reason += f"{'writes' if other.writes else 'reads'} after its operand is begun"
+            raise Refusal("TL-S103", f"{self.stage!r}: {reason}", stage=self.stage, counterexample=example)
 
     def _require_all(self, nest: Nest, consumer: Store, last: Store, read: Load, shared: list[For]) -> None:
         """Raise `Refusal` unless the operand is stored for every element that the consumer has.

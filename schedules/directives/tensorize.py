@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from math import prod
 from typing import Annotated
@@ -23,10 +24,10 @@ from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Expr
 from tensorlang.ir.linear import linear
 from tensorlang.ir.printer import short, text
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, children, dtype_of, statements
+from tensorlang.ir.traverse import axes_of, children, dtype_of
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.directives.instructions import Instruction, find, named
-from tensorlang.schedules.rewriting.edit import edit_loops, literal_extent, path_to_loop, require_no_vector, stores
+from tensorlang.schedules.rewriting.edit import edit_loops, literal_extent, path_to, path_to_loop, require_no_vector, stores
 from tensorlang.schedules.rewriting.region import expand
 
 Tile = tuple[Buffer, tuple[Expr, ...]]
@@ -77,17 +78,15 @@ def perfect(loop: For) -> tuple[list[For], Store | None]:
 def tiles(nest: Nest, instruction: Instruction, outer: Sequence[str], chain: Sequence[For], store: Store) -> dict[str, Tile] | str:
     """The tensor and index that each tile of an instruction stands for in some loops, or in what they differ from it."""
     pattern = instruction.nest
-    wanted = [part for part in stores(pattern.body) if not part.stage.endswith(".init")]
-    loops = [part for part in statements(pattern.body) if isinstance(part, For) and wanted[0] in statements(part)]
-    if len(wanted) != 1 or perfect(loops[0])[1] != wanted[0]:
+    goal, loops = definition_of(instruction)
+    if goal is None:
         return "its definition is not one statement in perfectly nested loops"
     extents, found = [literal_extent(part) for part in loops], [literal_extent(part) for part in chain]
     if found != extents:
         return f"it has loops of {_listed(extents)} iterations, and here are loops of {_listed(found)}"
-    if guarded := next((part for part in pattern.inputs if not _read_whole(pattern, loops, wanted[0], part)), None):
-        return f"it reads {guarded.name!r} only in part or under a condition, so a whole tile of it need not be there"
-    match = _Match(nest, tuple(outer), tuple(chain), pattern, tuple(loops), {})
-    goal = wanted[0]
+    if guarded := _read_in_part(instruction):
+        return f"it reads {guarded!r} only in part or under a condition, so a whole tile of it need not be there"
+    match = _Match(nest, tuple(outer), tuple(chain), pattern, loops, {})
     if goal.reducer != store.reducer or len(store.buffers) != 1:
         return f"it {'stores' if goal.reducer is None else 'combines by ' + goal.reducer.name}, and {store.stage!r} does not"
     problem = match.tile(goal.buffers[0], goal.index, store.buffers[0], store.index) or match.value(goal.values[0], store.values[0])
@@ -99,15 +98,38 @@ def tiles(nest: Nest, instruction: Instruction, outer: Sequence[str], chain: Seq
     return match.found
 
 
-def _read_whole(pattern: Nest, loops: Sequence[For], store: Store, tile: Buffer) -> bool:
-    """Does an instruction's definition read every element of a tile whatever the others hold? Its registers are loaded whole."""
-    read: set[int] = set()
-    for load in (load for value in store.values for load in _surely_read(value) if load.buffer == tile):
-        steps = strides(pattern, (), loops, tile, load.index)
-        if steps is not None:
-            points = product(*(range(literal_extent(part) or 0) for part in loops))
-            read.update(sum(step * place for step, place in zip(steps, point, strict=True)) for point in points)
-    return read >= set(range(prod(int(extent.value) for extent in tile.shape if isinstance(extent, Const))))
+@cache
+def definition_of(instruction: Instruction) -> tuple[Store | None, tuple[For, ...]]:
+    """The one statement of an instruction's definition and the loops perfectly nested around it; None where it is something else."""
+    nest = instruction.nest
+    wanted = [part for part in stores(nest.body) if not part.stage.endswith(".init")]
+    loops = tuple(part for part in path_to(nest.body, lambda part: part in wanted) if isinstance(part, For))
+    return (wanted[0], loops) if len(wanted) == 1 and loops and perfect(loops[0])[1] is wanted[0] else (None, ())
+
+
+def elements(instruction: Instruction, tile: Buffer, index: tuple[Expr, ...], extents: Sequence[int]) -> set[int]:
+    """The elements of a tile that an access of an instruction's definition touches, in loops of so many iterations."""
+    steps = strides(instruction.nest, (), definition_of(instruction)[1], tile, index) or []
+    return {sum(step * place for step, place in zip(steps, point, strict=True)) for point in product(*map(range, extents)) if steps}
+
+
+@cache
+def _read_in_part(instruction: Instruction) -> str | None:
+    """A tile of which the definition may leave elements unread, as its registers do not; None where there is none."""
+    store, loops = definition_of(instruction)
+    assert store is not None
+    extents = [literal_extent(part) or 0 for part in loops]
+    loads = [load for value in store.values for load in _surely_read(value)]
+    for tile in instruction.nest.inputs:
+        read = set[int]().union(*(elements(instruction, tile, load.index, extents) for load in loads if load.buffer == tile))
+        if not read >= set(range(tile_size(tile))):
+            return tile.name
+    return None
+
+
+def tile_size(tile: Buffer) -> int:
+    """The number of elements of a tile."""
+    return prod(int(extent.value) for extent in tile.shape if isinstance(extent, Const))
 
 
 def _surely_read(value: Expr) -> Iterator[Load]:

@@ -13,7 +13,7 @@ reduction states), but they may not run at the same time. Buffers allocated insi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tensorlang.algebra.polyhedra import find
@@ -56,6 +56,17 @@ def conflict(
     if point == {} and find(*(fact for fact in facts if fact in order or (isinstance(fact, Compare) and fact.op == "eq"))) is None:
         return None  # the whole is too large a question, and what derived axes and the element say is enough
     return None if point is None else example_of(one, two, point)
+
+
+def met(nest: Nest, one: Access, others: Iterable[Access], shared: frozenset[str]) -> tuple[Access, dict[str, Any]] | None:
+    """The first of some accesses that meets another in the same iteration of the loops `shared`, where either writes, and an example."""
+    for other in others:
+        own = one.source == other.source and one.writes == other.writes
+        if other.buffer == one.buffer and (one.writes or other.writes) and not own:
+            example = conflict(nest, one, other, shared, ())
+            if example is not None:
+                return other, example
+    return None
 
 
 def unread(nest: Nest, first: Access, second: Access, shared: frozenset[str], order: Sequence[Expr]) -> bool:

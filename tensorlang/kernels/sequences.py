@@ -27,7 +27,7 @@ from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.calling.sequence_table import ABSOLUTE, ARENA, PASSED, NativeCall, Word, driver, table
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.runtime import arrays, threads as counters
-from tensorlang.errors import BuildError, CallError, did_you_mean
+from tensorlang.errors import BuildError, CallError
 from tensorlang.ir.dtype import INT64, DType
 from tensorlang.kernels import sequence_arguments
 from tensorlang.kernels.constants import Constants
@@ -127,15 +127,8 @@ class _Driven:
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         told, inputs = self._told, len(self._told.inputs)
-        known = ["out", *(argument.name for argument in told.inputs)]
-        for name in keywords:
-            if name not in known:
-                why = (
-                    "; threads are said where it is made: kernels.sequence(..., threads=2)"
-                    if name == THREADS
-                    else did_you_mean(name, known)
-                )
-                raise CallError(f"{told}: there is no argument {name!r}{why}")
+        if THREADS in keywords and all(argument.name != THREADS for argument in told.inputs):
+            raise CallError(f"{told}: there is no argument 'threads'; threads are said where it is made: kernels.sequence(..., threads=2)")
         invocation = prepare(told, {}, args, keywords)  # the other two operands are nobody's to name
         if keywords.get("out") is not None:
             for argument, array in zip(told.outputs, invocation.arrays[inputs:], strict=True):

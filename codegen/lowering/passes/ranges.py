@@ -156,9 +156,9 @@ def may_protect(conds: Iterable[Expr], around: Iterable[Expr], other: Expr) -> b
     """
     limits = [part for load in loads_of(other) for part in (*load.index, *getattr(load.buffer, "shape", ()))]
     known: set[Expr] = {node for part in limits for node in walk(part) if isinstance(node, (Axis, Dim, Load))}
-    asked = [set(_compared(cond)) for cond in conds]
-    if not known or not asked:
+    if not known:
         return False
+    asked = [set(_compared(cond)) for cond in conds]
     links = [set(_compared(cond)) for cond in around]
     while joined := [nodes for nodes in links if nodes & known and not nodes <= known]:
         known.update(*joined)
