@@ -72,6 +72,12 @@ def test_bounds_are_ints_in_order(bounds: Any) -> None:
         tl.dim("n", *bounds)
 
 
+@pytest.mark.parametrize("word", ["in", "None", "lambda", "inf", "nan"])
+def test_a_word_of_the_notations_is_no_dim(word: str) -> None:
+    with pytest.raises(tl.DefinitionError, match=f"'{word}' cannot name a dim: .* call it {word}_, say"):
+        tl.dim(word)
+
+
 def test_one_name_has_one_pair_of_bounds() -> None:
     message = r"the dim n is given two pairs of bounds, tl.dim\('n', 1\) and tl.dim\('n', 1, 64\); equal names are the same dim"
     A = tl.placeholder((tl.dim("n", 1),), name="A")

@@ -119,6 +119,21 @@ def test_an_empty_range_gives_the_identity() -> None:
     )
 
 
+@pytest.mark.parametrize("integer", ["int64", "int32"])
+def test_a_bound_that_wraps_in_its_type_is_what_it_is_there(integer: str) -> None:
+    ends = np.iinfo(integer)
+    ptr, x = tl.placeholder((9,), integer, name="ptr"), tl.placeholder((4,), name="x")
+
+    def row(i: Any) -> Any:
+        k = tl.reduce_axis((ptr[i] - 1, ptr[i + 1]), name="k", within=4)
+        return tl.sum(x[k], axis=k)
+
+    p, values = np.array([0, 1, 3, ends.min, 4, 2, 7, ends.max, -3], integer), np.array([1, 2, 4, 8], "f4")
+    starts = np.clip(p[:-1] - np.ones(8, integer), 0, 4)
+    expected = [values[start : max(end, 0)].sum() for start, end in zip(starts, p[1:], strict=True)]
+    agree(tl.compute((8,), row, name="y"), {ptr: p, x: values}, np.array(expected, "f4"))
+
+
 def test_an_axis_may_be_bounded_at_an_axis_before_it_in_one_reduction_and_in_a_scatter() -> None:
     A, parts = csr(7, 5, 0.5)
     n, nnz = 7, A.nnz

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from tensorlang import ir
-from tensorlang.algebra.bounds import INDEX_LIMIT, interval
+from tensorlang.algebra.bounds import INDEX_LIMIT, interval, values
 from tensorlang.algebra.simplify import simplify
 from tensorlang.errors import InternalError
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, ReduceAxis, Select, Unary
@@ -58,8 +58,8 @@ def conditions(axis: ReduceAxis) -> tuple[Expr, ...]:
 
 def is_near(bound: Expr) -> bool:
     """Is a bound not so large that arithmetic with it could wrap?"""
-    known = interval(bound)
-    return is_fixed(bound) or (known is not None and known[0] >= -NEAR and known[1] <= NEAR)
+    low, high = values(bound)
+    return is_fixed(bound) or (low >= -NEAR and high <= NEAR)
 
 
 def _clipped(bound: Expr) -> Expr:
@@ -89,7 +89,7 @@ def _end(expr: Expr, which: str, spans: Spans) -> Expr | None:
     if isinstance(expr, Cast) and _keeps(expr):
         return _end(expr.value, which, spans)
     known = interval(expr)
-    if known is None:  # its arithmetic could wrap
+    if known is None and not (isinstance(expr, Binary) and expr.op in ("min", "max")):  # its own arithmetic could wrap
         of = dtype_of(expr)
         return ir.const(int(of.lowest if which == "min" else of.highest)) if of.bits <= NARROW else None
     match expr:
@@ -120,7 +120,7 @@ def _end(expr: Expr, which: str, spans: Spans) -> Expr | None:
             return None if found is None else Binary("floordiv", found, ir.const(int(by)))
         case Binary("mod", _, Const(by)) if by > 0:
             return ir.const(0 if which == "min" else int(by) - 1)
-        case _ if known[1] - known[0] < 1 << NARROW:
+        case _ if known is not None and known[1] - known[0] < 1 << NARROW:
             return ir.const(known[0] if which == "min" else known[1])
         case _:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias
@@ -17,6 +18,8 @@ from tensorlang.ir.printer import text
 from tensorlang.ir.traverse import walk
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\Z")
+RESERVED: Final = frozenset({*keyword.kwlist, "inf", "nan"})
+"""What no dim is called: a call could not give it by name, and texts of definitions and graphs read it as something else."""
 MAX_AXES: Final = 64
 """Of a tensor: as many as NumPy's arrays have."""
 MAX_EXTENT: Final = ir.MOST
@@ -117,10 +120,12 @@ Bound: TypeAlias = "int | Dim | Expr"
 def dim(name: str, least: int = 0, most: int = MAX_EXTENT) -> Dim:
     """An extent known only at run time (int64), `least <= dim <= most`: proofs rely on the bounds, and a call beyond them is refused.
 
-    Equal names are the same extent, so one program gives a name one pair of bounds. Raises `DefinitionError` for bounds that are not
-    `0 <= least <= most <= 2**48`.
+    Equal names are the same extent, so one program gives a name one pair of bounds. Raises `DefinitionError` for a name that is a word of
+    Python, and for bounds that are not `0 <= least <= most <= 2**48`.
     """
     label = checked_name(name, "a dim")
+    if label in RESERVED:
+        raise DefinitionError(f"{label!r} cannot name a dim: texts and calls read it as a word of Python; call it {label}_, say")
     for bound in (least, most):
         if not isinstance(bound, (int, np.integer)) or isinstance(bound, (bool, np.bool_)):
             raise DefinitionError(f"a bound of the dim {label} must be an int, not {bound!r:.60}")

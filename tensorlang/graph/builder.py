@@ -144,7 +144,7 @@ class Builder:
     def _new(self, name: str, kind: Type, *, given: bool) -> Value:
         stem = identifier(name)
         label, number = stem, self._numbers.get(stem, 0)
-        while label in self._values or label in RESERVED or (not given and label in self._avoided):
+        while label in self._values or (not given and label in self._avoided):
             number += 1
             label = f"{stem}_{number}"
         self._numbers[stem] = number
@@ -158,9 +158,10 @@ def _known(value: Value) -> Value:
 
 
 def identifier(name: str) -> str:
-    """A name of a model as one of a value."""
+    """A name of a model as one of a value or of a dim."""
     word = re.sub(r"\W", "_", name, flags=re.ASCII)
     word = word if word[:1].isalpha() or word[:1] == "_" else f"v{word}"
+    word = f"{word}_" if word in RESERVED else word
     return word if len(word) <= LONGEST else word[: LONGEST - 40]
 
 
