@@ -108,7 +108,7 @@ class Accumulate(Directive):
             return replace(nest, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
 
         def copy(part: str) -> Clone:
-            made = clone(scoped(), f"{stage}.{part}", tile, store.index, around, follow=True)
+            made = clone(scoped(), f"{stage}.{part}", tile, around, follow=True)
             clones.append(made)
             return made
 

@@ -78,7 +78,7 @@ class CacheWrite(Directive):
 
         def copied(part: str, *, load: bool) -> Stmt:
             scoped = replace(nest, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
-            made = clone(scoped, f"{stage}.{part}", tile, store.index, [part.loop for part in outer], follow=True)
+            made = clone(scoped, f"{stage}.{part}", tile, [part.loop for part in outer], follow=True)
             clones.append(made)
             whole, here = tuple(made.of(part) for part in store.index), offsets(made.loops)
             body: Stmt

@@ -67,7 +67,7 @@ class Pack(Directive):
         label = fresh_buffer(nest, f"{self.tensor}_pack")
         local = Buffer(label, tuple(ir.const(extent) for extent in shape), use.buffer.dtype)
         around = [part.loop for part in outer]
-        made = clone(nest, label, used, use.index, around, follow=False)
+        made = clone(nest, label, used, around, follow=False)
         index = tuple(made.of(part) for part in use.index)
         relations = (*nest.relations, *made.relations)
         copied: Stmt = Store(label, (local,), offsets(made.loops), (Load(use.buffer, index),))

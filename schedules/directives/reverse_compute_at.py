@@ -69,7 +69,7 @@ class ReverseComputeAt(Directive):
         others = {part.loop for part in inside if part not in tile}
         if any(closure(nest, axes_of(part.lo) | axes_of(part.hi)) & others for part in tile):
             raise self._refusal("TL-S303", f"what an iteration of {short(self.loop)!r} computes has no simple shape")
-        made = clone(replace(nest, body=rest), self.stage, tile, producer.index, [part.loop for part in outer], follow=False)
+        made = clone(replace(nest, body=rest), self.stage, tile, [part.loop for part in outer], follow=False)
         held = conditions_around(nest, loop)
         values: dict[str, Expr] = {}
         for axis, part in zip(read.index, producer.index, strict=True):

@@ -15,7 +15,7 @@ from dataclasses import replace
 from tensorlang import ir
 from tensorlang.ir import Alloc, Axis, Block, Buffer, Compare, Expr, For, If, Nest, Prefetch, Relation, Stmt, Store, allocate, block
 from tensorlang.ir.printer import short
-from tensorlang.ir.relations import closure, in_scope, renamed, sides
+from tensorlang.ir.relations import closure, renamed, sides
 from tensorlang.ir.traverse import axes_of, expressions, map_expressions, map_own_expressions, map_statements, statements
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import accesses
@@ -71,7 +71,7 @@ def raised(nest: Nest, place: Placement, keep: int, loop: str = "") -> Nest:
     for part in place.parts:
         first = all(store.stage == f"{place.stage}.init" for store in stores(part))
         scoped = replace(nest, relations=tuple(relations))
-        copies = _copies(scoped, f"{place.stage}.init" if first else place.stage, dims, [around.loop for around in outer])
+        copies = clone(scoped, f"{place.stage}.init" if first else place.stage, dims, [around.loop for around in outer], follow=False)
         relations = _following(relations, part, copies)
         body = _stored(map_expressions(part, copies.of), local, offsets(copies.loops))
         for test in [*runs, *(() if first else conditions)]:
@@ -115,12 +115,6 @@ def _needed(nest: Nest, place: Placement, conditions: Sequence[Expr], between: S
         if grown == axes:
             return found
         axes = grown
-
-
-def _copies(nest: Nest, label: str, dims: Sequence[For], around: Sequence[str]) -> Clone:
-    names = [*around, *(dim.loop for dim in dims)]
-    follow = [axis for relation in in_scope(nest, names) for axis in sides(relation)[1]]
-    return clone(nest, label, dims, [Axis(name) for name in (*names, *follow)], around, follow=False)
 
 
 def _following(relations: Sequence[Relation], part: Stmt, copies: Clone) -> list[Relation]:

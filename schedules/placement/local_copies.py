@@ -49,12 +49,13 @@ def moving(nest: Nest, index: Sequence[Expr], loops: Sequence[For]) -> tuple[For
     return tuple(loop for loop in loops if loop.loop in needed)
 
 
-def clone(nest: Nest, stage: str, loops: Sequence[For], index: Sequence[Expr], around: Sequence[str], *, follow: bool) -> Clone:
-    """Copies of `loops` named after `stage`, with the relations by which `index` follows from them and from the loops `around`.
+def clone(nest: Nest, stage: str, loops: Sequence[For], around: Sequence[str], *, follow: bool) -> Clone:
+    """Copies of `loops` named after `stage`, with all relations that say something of them, beside the loops `around`.
+
+    Relations of axes that no index uses are among them: their tails decide which iterations of the loops there are.
 
     Raises `Refusal` where a loop around is taken apart by what one of the loops says.
     """
-    needed = closure(nest, frozenset().union(*(axes_of(part) for part in index)) if index else ())
     taken = set(axis_names(nest))
     names: dict[str, str] = {}
 
@@ -67,7 +68,7 @@ def clone(nest: Nest, stage: str, loops: Sequence[For], index: Sequence[Expr], a
     relations: list[Relation] = []
     for relation in in_scope(nest, (*around, *(loop.loop for loop in loops))):
         axes = relation_names(relation)
-        if set(axes) & needed and set(axes).union(*(axes_of(bound) for bound in bounds(relation))) & names.keys():
+        if set(axes).union(*(axes_of(bound) for bound in bounds(relation))) & names.keys():
             for axis in axes:
                 if axis not in names and closure(nest, (axis,)) & cloned:
                     names[axis] = fresh(axis)

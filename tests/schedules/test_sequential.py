@@ -307,6 +307,19 @@ def test_what_is_set_again_is_not_copied_back_where_the_other_loops_differ_from_
     refused(some, "cache_write", "S", outer, code="TL-S303", says="depends on more than where they are")
 
 
+@pytest.mark.parametrize("tail", ["guard", "peel", "mask"])
+def test_what_is_copied_back_knows_the_tails_of_axes_that_no_index_uses(tail: str) -> None:
+    V, zero = tl.placeholder((7,), name="V"), tl.compute((9,), lambda b: tl.cast(-1.0, "float32"), name="zero")
+    p, q = tl.reduce_axis(3, name="p"), tl.reduce_axis(7, name="q")
+    s = tl.Schedule(tl.scatter(zero, (p, q), lambda p, q: q, lambda p, q: V[q], "set", name="S"))
+    outer, inner = s.split("S.p", 4, tail=tail)
+    half, last = s.split(inner, 2)
+    s.skew("S.q", by=last)
+    s.fuse(half, last)
+    s.cache_write("S", at=outer)
+    check(s)
+
+
 def test_a_scatter_is_computed_whole() -> None:
     s = tl.Schedule(histogram(read=True))
     refused(s, "compute_inline", "S", code="TL-S301", says="writes the tensor of 'S' too")
