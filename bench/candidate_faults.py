@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.kills import ROOT
-from tensorlang.autotune.jobs.plan import Plan
+from tensorlang.autotune.jobs.plan import TaskPlan
 from tensorlang.autotune.jobs.session import Session
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.measurement.measure import Policy
@@ -72,7 +72,7 @@ def inject(where: str, how: str, workers: int = 1) -> Found:
     x = placeholder((100,), name="x")
     default: dict[str, Any] = {"sleep": SLOW_S, where: None}
     space = Space((Choice("sleep", (SLOW_S, FAST_S)), Choice(where, (None, how))))
-    plan = Plan("stand-in", space, default, ({"sleep": SLOW_S, where: how}, {"sleep": FAST_S, where: None}))
+    plan = TaskPlan("stand-in", space, default, ({"sleep": SLOW_S, where: how}, {"sleep": FAST_S, where: None}))
     quick = Policy(sample_s=1e-4, least=3, most=5, rounds=6, processes=1)
     wanted = Settings(
         trials=3, timeout=TIMEOUT_S, policy=quick, builder="stand_ins:build", path=(str(STAND_INS),), strategy="random", workers=workers

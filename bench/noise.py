@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 import tensorlang as tl
-from tensorlang.autotune.jobs.plan import Plan
+from tensorlang.autotune.jobs.plan import TaskPlan
 from tensorlang.autotune.jobs.session import Session
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.measurement import host
@@ -63,7 +63,7 @@ def verdict(units: int, gain: bool, seed: int, log: Path) -> tuple[str, float | 
     knobs = (Choice("units", tuple(dict.fromkeys((base["units"], other["units"])))), Flag("other"))
     space = Space(knobs).where(lambda point: point in (base, other), "one of two")
     settings = Settings(trials=2, seed=seed, strategy="random", builder="bench.noise_kernels:build", path=(ROOT,))
-    result = Session(task, Plan("stand-in", space, base), target(), settings, Log(log)).run()
+    result = Session(task, TaskPlan("stand-in", space, base), target(), settings, Log(log)).run()
     won = result.best.config != base
     if doubtful(result.quality):
         said = "undecided" if result.quality is Quality.UNDECIDED or not won else "doubtful"

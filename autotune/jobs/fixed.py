@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tensorlang.autotune.jobs.plan import Plan
+from tensorlang.autotune.jobs.plan import TaskPlan
 from tensorlang.autotune.jobs.template import Template
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.task import Task
@@ -30,7 +30,7 @@ NAME: Final = "fixed"
 """What logs call the strategy of a search that keeps directives."""
 
 
-class Kept(Template):
+class FixedTemplate(Template):
     """A template whose default is one of its own points, since the default schedule of the program lacks what is kept."""
 
     def makes(self, config: Config) -> bool:  # noqa: ARG002 - all are alike
@@ -56,7 +56,7 @@ def parts(fixed: object) -> tuple[Schedule | None, dict[str, Any]]:
     return (schedules[0] if schedules else None), (dict(knobs[0]) if knobs else {})
 
 
-def plan_of(fixed: object, task: Task, machine: Target, threads: int, seconds: float) -> Plan:
+def plan_of(fixed: object, task: Task, machine: Target, threads: int, seconds: float) -> TaskPlan:
     """What a search sets out from that keeps `fixed`; a function may take `seconds` to make a schedule.
 
     Raises `TuningError` for a schedule of other tensors, and where a knob has no such value, naming the directive that decides it if
@@ -86,7 +86,7 @@ def plan_of(fixed: object, task: Task, machine: Target, threads: int, seconds: f
             made.apply(step)
         return made
 
-    return Plan(NAME, space, default, template=Kept(scheduled, task.fingerprint, seconds), costs=strategy.costs)
+    return TaskPlan(NAME, space, default, template=FixedTemplate(scheduled, task.fingerprint, seconds), costs=strategy.costs)
 
 
 def _placed(kept: Schedule) -> list[str]:

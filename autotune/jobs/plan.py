@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TaskPlan:
     """What a strategy offers for a task: its space, its default point, and points worth trying first."""
 
     name: str

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tensorlang.autotune.jobs.fixed import NAME as FIXED
-from tensorlang.autotune.jobs.plan import Plan
+from tensorlang.autotune.jobs.plan import TaskPlan
 from tensorlang.autotune.jobs.template import NAME as TEMPLATE
 from tensorlang.autotune.log.database import Study, study_of
 from tensorlang.autotune.log.log import Log
@@ -40,7 +40,7 @@ class Recalled:
     rival: Trial | None = None
 
 
-def recall(log: Log, study: Study, dims: Mapping[str, int], plan: Plan, model: str | None) -> Recalled:
+def recall(log: Log, study: Study, dims: Mapping[str, int], plan: TaskPlan, model: str | None) -> Recalled:
     """What the log has of a study at these dims, measured on a processor of this model (None: any).
 
     Raises `LogError` if it cannot be read.
@@ -70,7 +70,7 @@ def comparable(trial: Trial, model: str | None) -> bool:
     return not known or not model or model == known
 
 
-def _own(trial: Trial, plan: Plan) -> bool:
+def _own(trial: Trial, plan: TaskPlan) -> bool:
     """Is it a point of what is searched: of a template its own, of a strategy's space none of a template?"""
     strategy = trial.fields.get("strategy")
     name = strategy.get("name") if isinstance(strategy, dict) else None

@@ -18,7 +18,7 @@ import msgspec
 
 from tensorlang.autotune.jobs.finalists import contest, decision, nominate
 from tensorlang.autotune.jobs.ledger import Ledger, slowed, usual_sentinel, why_no_winner
-from tensorlang.autotune.jobs.plan import Plan, Progress
+from tensorlang.autotune.jobs.plan import Progress, TaskPlan
 from tensorlang.autotune.jobs.recall import Recalled, comparable, recall
 from tensorlang.autotune.jobs.result import Result, VerifiedSchedule, best_of
 from tensorlang.autotune.log.database import Database
@@ -57,7 +57,7 @@ STARTING_S: Final = 1.0
 class Session:
     """One job on one task."""
 
-    def __init__(self, task: Task, plan: Plan, target: Target, settings: Settings, log: Log | None) -> None:
+    def __init__(self, task: Task, plan: TaskPlan, target: Target, settings: Settings, log: Log | None) -> None:
         self.task = task
         self.plan = plan
         self.target = target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from tensorlang.autotune.log.shown import spelled
+from tensorlang.autotune.log.shown import config_text
 from tensorlang.autotune.measurement.quality import MEANING
 from tensorlang.codegen.reports.spelling import seconds
 from tensorlang.errors import TensorlangError
@@ -21,7 +21,7 @@ def html(result: Result) -> str:
     """The winner beside the default, its schedule, the fastest trials, and what failed."""
     fastest = sorted((trial for trial in result.records if trial.time is not None), key=lambda trial: trial.time or 0.0)[:TOP]
     rows = [
-        (trial.seq, trial.source, seconds(trial.time or 0.0), f"{trial.noise:.1%}", seconds(trial.compile_s), spelled(trial.config))
+        (trial.seq, trial.source, seconds(trial.time or 0.0), f"{trial.noise:.1%}", seconds(trial.compile_s), config_text(trial.config))
         for trial in fastest
     ]
     head = ("trial", "source", "time", "noise", "compile", "configuration")
@@ -30,7 +30,7 @@ def html(result: Result) -> str:
         markup.title(f"{result.task.op}: {seconds(result.best.time)}{_gain(result)}"),
         markup.facts(
             [
-                ("configuration", spelled(result.best.config)),
+                ("configuration", config_text(result.best.config)),
                 ("default", "" if result.default is None else seconds(result.default.time)),
                 ("trials", f"{len(result.records):,}, {result.reason}"),
                 ("failed", ", ".join(f"{count} {status}" for status, count in failed.most_common())),

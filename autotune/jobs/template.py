@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from tensorlang.autotune.jobs.plan import Plan
+from tensorlang.autotune.jobs.plan import TaskPlan
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.status import Failure
 from tensorlang.autotune.workers.forked import Forked, Lost
@@ -61,9 +61,9 @@ class Template:
         self.seconds = seconds
         self._calls = Forked(self._made, Point, Made)
 
-    def plan(self, space: Space) -> Plan:
+    def plan(self, space: Space) -> TaskPlan:
         """What a session sets out from: the default schedule, then points of this space."""
-        return Plan(NAME, space, DEFAULT, template=self)
+        return TaskPlan(NAME, space, DEFAULT, template=self)
 
     def begin(self) -> None:
         """Be ready: where there is one thread yet, a fork finds no lock that another one holds."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tensorlang.autotune.jobs.fixed import plan_of
-from tensorlang.autotune.jobs.plan import Plan, Progress
+from tensorlang.autotune.jobs.plan import Progress, TaskPlan
 from tensorlang.autotune.jobs.result import Result
 from tensorlang.autotune.jobs.session import Session
 from tensorlang.autotune.jobs.template import Template
@@ -116,7 +116,7 @@ def session(
     edited = space(strategy.space) if callable(space) else strategy.space if space is None else space
     if not isinstance(edited, Space):
         raise TuningError(f"space= is a function that returns the edited space, not {edited!r:.60}")
-    plan = Plan(strategy.name, edited, strategy.default, tuple(getattr(strategy, "seeds", ())), costs=strategy.costs)
+    plan = TaskPlan(strategy.name, edited, strategy.default, tuple(getattr(strategy, "seeds", ())), costs=strategy.costs)
     return Session(task, plan, machine, wanted, library)
 
 

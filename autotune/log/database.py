@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from tensorlang.autotune.log.glimpse import Glimpse, LineAt
-from tensorlang.autotune.log.index import Index, Kept, Study, StudyEntry, study_of
+from tensorlang.autotune.log.index import Index, IndexedTrial, Study, StudyEntry, study_of
 from tensorlang.autotune.log.lending import NO_COUNTERPART, Loan, by_distance, by_model
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.match import Asked, Match
+from tensorlang.autotune.log.match import Match, Query
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.remembered import RememberedScan
 from tensorlang.autotune.log.scan import LocatedRecord, Position, Problem
@@ -140,7 +140,7 @@ class Database:
         `constants` are operands that stay fixed, by name: what was tuned with these fixed stands before what was tuned with none.
         The last is of kind None: the default schedule, and why nothing else.
         """
-        asked = Asked.of(outputs, named_target(target), threads or get_threads(), cache, constants)
+        asked = Query.of(outputs, named_target(target), threads or get_threads(), cache, constants)
         found = list(self._matches(asked)) if asked.places else []
         yield from (match for match in found if match.kind is not None)
         if found and self._known(asked, foreign=False):
@@ -148,7 +148,7 @@ class Database:
             return
         yield from self._matches(asked.as_given())
 
-    def _matches(self, asked: Asked) -> Iterator[Match]:
+    def _matches(self, asked: Query) -> Iterator[Match]:
         """The same of what was tuned with exactly these operands fixed."""
         for known, kept in self._of_program(asked, foreign=False):
             found = asked.match("tuned", kept.trial, f"tuned: {_told(known, kept)}")
@@ -168,7 +168,7 @@ class Database:
         if nearest.kind is not None:
             yield asked.match(None, None, "nothing else that was tuned applies")
 
-    def _of_sizes(self, asked: Asked) -> Iterator[Match]:
+    def _of_sizes(self, asked: Query) -> Iterator[Match]:
         """What was found for this program of bounded dims at sizes of its range."""
         from tensorlang.autotune.log.ranges import within  # noqa: PLC0415 - the index itself needs no compiler
 
@@ -185,7 +185,7 @@ class Database:
                 reason = f"of this program at {told}: {_told(known, kept)}; {loan.reason}"
                 yield asked.match("nearest", kept.trial, reason, config=loan.config, sizes=sizes)
 
-    def _of_anchor(self, asked: Asked) -> Iterator[Match]:
+    def _of_anchor(self, asked: Query) -> Iterator[Match]:
         """What was found for the stage with most work, tuned alone at these extents; nothing where its default won."""
         from tensorlang.autotune.log.anchors import anchors  # noqa: PLC0415 - the index itself needs no compiler
 
@@ -201,7 +201,7 @@ class Database:
                     told = f"of its stage {anchor.name}, tuned alone: {_told(known, kept)}; {loan.reason}"
                     yield asked.match("nearest", kept.trial, told, config=loan.config)
 
-    def _nearest(self, asked: Asked) -> Match:
+    def _nearest(self, asked: Query) -> Match:
         """What the nearest shape of the family comes to."""
         why = "no record of this program, or of another shape of it, applies"
         for distance, known in self._neighbours(asked.family, asked.extents, asked.target, asked.threads, asked.cache, NEAREST_TRIED):
@@ -220,7 +220,7 @@ class Database:
 
     def find(self, fingerprint: str, target: Target, threads: int, cache: str = "warm") -> Trial | None:
         """The best record of this very program that applies."""
-        asked = Asked(None, fingerprint, target, threads, cache)
+        asked = Query(None, fingerprint, target, threads, cache)
         return next((kept.trial for _, kept in self._of_program(asked, foreign=False)), None)
 
     def near(
@@ -252,7 +252,7 @@ class Database:
         """Records that were validated and must not be used: their ids, and why."""
         return {key[0]: why for key, why in list(self._verdicts.items()) if why is not None}
 
-    def _lent(self, trial: Trial, asked: Asked, distance: float, gain: float | None) -> Loan:
+    def _lent(self, trial: Trial, asked: Query, distance: float, gain: float | None) -> Loan:
         """What a record from elsewhere comes to here, found once: it takes the analysis of the whole program."""
         key = (trial.id, f"{asked.fingerprint} {sorted(asked.constants)}", str(asked.target), asked.threads, gain)
         if key not in self._loans:
@@ -263,7 +263,7 @@ class Database:
             return loan
         return self._loans[key]
 
-    def _known(self, asked: Asked, *, foreign: bool) -> list[StudyEntry]:
+    def _known(self, asked: Query, *, foreign: bool) -> list[StudyEntry]:
         """The studies of a program that apply, as they are now; of the dims that were measured at, the largest first."""
         fits = _Fits(asked.target)
         with self._lock:
@@ -271,7 +271,7 @@ class Database:
             found = [copy(known) for known in studies if known.study[2:] == (asked.threads, asked.cache) and fits(known) is foreign]
         return sorted(found, key=lambda known: (-known.size, known.best.time))
 
-    def _of_program(self, asked: Asked, *, foreign: bool) -> Iterator[tuple[StudyEntry, Kept]]:
+    def _of_program(self, asked: Query, *, foreign: bool) -> Iterator[tuple[StudyEntry, IndexedTrial]]:
         """What each study that applies serves first, then the others."""
         ranks = [(known, known.served) for known in self._known(asked, foreign=foreign)]
         yield from ((known, kept[0]) for known, kept in ranks if kept)
@@ -312,7 +312,7 @@ def _parsed(scan: RememberedScan) -> Iterator[tuple[LocatedRecord, Glimpse | Fin
             scan.problems.append(Problem(scan.path, located.line, located.offset, str(reason)[:200]))
 
 
-def _told(known: StudyEntry, kept: Kept) -> str:
+def _told(known: StudyEntry, kept: IndexedTrial) -> str:
     """Which record that is."""
     best = known.best.id == kept.id
     word = "the winner" if best and known.standing is not None else "the fastest trial" if best else "a trial"

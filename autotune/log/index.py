@@ -22,7 +22,7 @@ from tensorlang.autotune.log.record import Trial, from_line, whole
 from tensorlang.autotune.log.study_records import FinalRecord
 from tensorlang.autotune.measurement.quality import Quality, doubtful
 
-__all__ = ["Index", "Kept", "Study", "StudyEntry", "dims_of", "study_of"]
+__all__ = ["Index", "IndexedTrial", "Study", "StudyEntry", "dims_of", "study_of"]
 
 KEPT: Final = 4
 _HEAD: Final = 200
@@ -32,7 +32,7 @@ LEAD: Final = 1.1
 
 
 @dataclass(slots=True, eq=False)
-class Kept:
+class IndexedTrial:
     """A valid trial as its line, which is parsed when it is asked for: most never are. Where another process read it, its place."""
 
     time: float
@@ -80,9 +80,9 @@ class StudyEntry:
     cpu: object
     isa: frozenset[str] | None
     size: int = 1
-    winner: Kept | None = None
+    winner: IndexedTrial | None = None
     decided: float = -math.inf
-    ranked: tuple[Kept, ...] = ()
+    ranked: tuple[IndexedTrial, ...] = ()
     standing: Standing | None = None
     default: float = math.inf
 
@@ -92,13 +92,13 @@ class StudyEntry:
         if trial.source == "default":
             self.default = min(self.default, trial.time)
         if len(self.ranked) < KEPT or trial.time < self.ranked[-1].time:
-            kept = Kept(trial.time, trial.id, place, line)
+            kept = IndexedTrial(trial.time, trial.id, place, line)
             self.ranked = tuple(sorted((*self.ranked, kept), key=lambda kept: kept.time))[:KEPT]
 
     def decide(self, winner: str, time: float, place: LineAt) -> None:
         """Let a trial stand before the others."""
         line = next((kept.line for kept in self.ranked if kept.id == winner), b"")
-        self.winner = Kept(time, winner, place, line)
+        self.winner = IndexedTrial(time, winner, place, line)
 
     def fetch(self) -> bool:
         """Have the lines of what is kept; was all of it still there? A winner that is not is forgotten."""
@@ -108,7 +108,7 @@ class StudyEntry:
         return not missing
 
     @property
-    def served(self) -> tuple[Kept, ...]:
+    def served(self) -> tuple[IndexedTrial, ...]:
         """What may stand before the default schedule, or is it: the winner unless that is doubtful, then trials that are clearly ahead."""
         winner, standing = self.winner, self.standing
         if winner is not None and standing is not None and standing.default:
@@ -118,7 +118,7 @@ class StudyEntry:
         others = (kept for kept in self.ranked if (winner is None or kept.id != winner.id) and self._leads(kept))
         return (*(() if winner is None else (winner,)), *others)
 
-    def _leads(self, kept: Kept) -> bool:
+    def _leads(self, kept: IndexedTrial) -> bool:
         """Is a trial that was not measured again surely faster than the default, or that itself?"""
         try:
             trial = kept.trial
@@ -154,7 +154,7 @@ class StudyEntry:
         return "" if self.default == math.inf else f"{self.default / self.best.time:.2f}x its default, in single trials"
 
     @property
-    def best(self) -> Kept:
+    def best(self) -> IndexedTrial:
         """The winner, else the fastest."""
         return self.winner or self.ranked[0]
 

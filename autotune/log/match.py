@@ -80,7 +80,7 @@ class Match:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Query:
     """A program on a target, with operands that stay fixed, in `places` by first use: as records are looked up."""
 
     outputs: Any
@@ -93,7 +93,7 @@ class Asked:
     dims: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, outputs: Any, target: Target, threads: int, cache: str, constants: Iterable[str]) -> Asked:
+    def of(cls, outputs: Any, target: Target, threads: int, cache: str, constants: Iterable[str]) -> Query:
         """The question for these outputs."""
         from tensorlang.serialization import canonical  # noqa: PLC0415 - the index itself needs no compiler
 
@@ -126,7 +126,7 @@ class Asked:
 
         return tuple(canonical.extents(self.outputs))
 
-    def as_given(self) -> Asked:
+    def as_given(self) -> Query:
         """The same, looked up among what was tuned without anything fixed."""
         return replace(self, places=()) if self.places else self
 

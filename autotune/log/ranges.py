@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from tensorlang.autotune.log.fixed_operands import with_fixed
 from tensorlang.autotune.log.lending import AHEAD, GAINED, LEAST, NEAR, NO_COUNTERPART, Loan, strategy_of
-from tensorlang.autotune.log.match import Asked
+from tensorlang.autotune.log.match import Query
 from tensorlang.autotune.log.record import Trial
 from tensorlang.errors import TensorlangError
 
@@ -38,7 +38,7 @@ class AtSize:
 class Range:
     """The static programs that a program of bounded dims stands for."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: Query) -> None:
         from tensorlang.definition.tensor import as_outputs  # noqa: PLC0415 - the index itself needs no compiler
         from tensorlang.serialization import canonical  # noqa: PLC0415
 
@@ -120,7 +120,7 @@ class Range:
         return Loan(config, told)
 
 
-def within(asked: Asked, limit: int, neighbours: Any) -> Iterator[tuple[float, Any, Mapping[str, int], Range]]:
+def within(asked: Query, limit: int, neighbours: Any) -> Iterator[tuple[float, Any, Mapping[str, int], Range]]:
     """Studies of sizes of the range that apply, with how far they are from its middle: at most `limit`, the nearest first.
 
     `neighbours` gives studies of a family with their distance from some extents, which need not be whole.

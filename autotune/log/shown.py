@@ -29,7 +29,7 @@ def html(log: Log) -> str:
     return markup.display(markup.title(repr(log)), markup.table(_HEAD, map(_row, studies.values()), numbers=(2, 3, 4, 5)), skipped)
 
 
-def spelled(config: Config) -> str:
+def config_text(config: Config) -> str:
     """A configuration as people read it: `rows = 6, vectors = 2`."""
     return ", ".join(f"{knob} = {value}" for knob, value in config.items())
 
@@ -38,4 +38,4 @@ def _row(trials: list[Trial]) -> tuple[object, ...]:
     first, valid = trials[0], [(trial.time, trial) for trial in trials if trial.time is not None]
     time, best = min(valid, key=lambda entry: entry[0], default=(None, None))
     cpu, told = first.target.get("cpu"), "-" if time is None else seconds(time)
-    return first.task.get("op"), cpu, first.threads, len(trials), len(valid), told, "" if best is None else spelled(best.config)
+    return first.task.get("op"), cpu, first.threads, len(trials), len(valid), told, "" if best is None else config_text(best.config)

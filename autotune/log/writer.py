@@ -97,7 +97,7 @@ def _start_of(pid: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LockState:
     """A lock as it was found: its owner, and the seconds since its last sign of life by the clock of the file system (None: unknown)."""
 
     owner: Owner
@@ -109,11 +109,11 @@ class Held:
         return self.owner.state(self.silence)
 
 
-def holder(log: Path) -> Held | None:
+def holder(log: Path) -> LockState | None:
     """Who holds the lock of a log, dead or alive; None if nobody does. Needs no right to write, then nothing is known of silence."""
     lock = _lock_of(log)
     owner = _owner(lock)
-    return None if owner is None else Held(owner, None if owner.is_here else _silence(lock))
+    return None if owner is None else LockState(owner, None if owner.is_here else _silence(lock))
 
 
 class WriterLock:

@@ -31,7 +31,7 @@ WAKING: Final = 0.05
 _TASKS: Final = Path("/proc/self/task")
 
 
-class Span(NamedTuple):
+class Elapsed(NamedTuple):
     """Seconds of a span of work: by the clock; of the thread's own, None where that cannot be told; did nothing interrupt it?"""
 
     wall: float
@@ -47,7 +47,7 @@ class Span(NamedTuple):
 class Timer(Protocol):
     """Times spans of calls."""
 
-    def __call__(self, call: Call, number: int) -> Span:
+    def __call__(self, call: Call, number: int) -> Elapsed:
         """Call so many times."""
         ...
 
@@ -68,7 +68,7 @@ class ThreadTimer:
     own: Clock = time.thread_time_ns
     switches: Callable[[], tuple[int, int]] | None = None
 
-    def __call__(self, call: Call, number: int) -> Span:
+    def __call__(self, call: Call, number: int) -> Elapsed:
         """Call so many times."""
         calls = range(number)
         before = None if self.switches is None else self.switches()
@@ -84,7 +84,7 @@ class ThreadTimer:
             after = self.switches()
             slept = after[0] > before[0]
             lost = not (slept and after[1] == before[1])
-        return Span(wall * 1e-9, None if slept else min(own, wall) * 1e-9, not lost)
+        return Elapsed(wall * 1e-9, None if slept else min(own, wall) * 1e-9, not lost)
 
     def now(self) -> float:
         """Seconds by the clock."""
@@ -98,7 +98,7 @@ class ThreadTimer:
 class TeamTimer:
     """Work on all threads of the process."""
 
-    def __call__(self, call: Call, number: int) -> Span:
+    def __call__(self, call: Call, number: int) -> Elapsed:
         """Call so many times."""
         calls = range(number)
         before, switched = _waited(), _involuntary()
@@ -112,7 +112,7 @@ class TeamTimer:
             quiet = longest <= max(WAKING * wall, 10 * RESOLUTION_NS)
         else:
             quiet = _involuntary() == switched
-        return Span(wall * 1e-9, None, quiet)
+        return Elapsed(wall * 1e-9, None, quiet)
 
     def now(self) -> float:
         """Seconds by the clock."""

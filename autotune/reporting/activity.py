@@ -22,7 +22,7 @@ from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import JobPlan, RunStart
-from tensorlang.autotune.log.writer import SILENT_S, Held, Owner, State, holder
+from tensorlang.autotune.log.writer import SILENT_S, LockState, Owner, State, holder
 from tensorlang.autotune.reporting.display import clock, duration, plain, shape_of
 
 AHEAD_S: Final = 5.0
@@ -189,7 +189,7 @@ def show(console: Console, log: Log, now: Callable[[], Now] = Now, records: Iter
     return bool(found)
 
 
-def _state(start: Start, held: list[Held]) -> State:
+def _state(start: Start, held: list[LockState]) -> State:
     """Does the process live that set out? A lock tells of one elsewhere; one that says whose it was and has no lock any more is gone."""
     writer = start.writer
     if writer is None:
@@ -200,7 +200,7 @@ def _state(start: Start, held: list[Held]) -> State:
     return same[0].state if same else "dead"
 
 
-def _activity(reader: _ActivityReader, start: Start, held: list[Held]) -> Activity:
+def _activity(reader: _ActivityReader, start: Start, held: list[LockState]) -> Activity:
     age, wanted = start.age, start.tasks
     silence, now, found, own = age, "", "", 0
     counts: Counter[Study] = Counter()

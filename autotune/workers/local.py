@@ -25,7 +25,7 @@ from tensorlang.autotune.measurement.sentinel import usual_best
 from tensorlang.autotune.measurement.steady import REMEMBERED
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import NOTHING, UNMEASURED, Build, Candidate, Facts, Measure, Outcome, Request, Spans, WorkerTask
-from tensorlang.autotune.workers.runner import allowed, in_turns, incumbent, kernels_of, placed, with_builds
+from tensorlang.autotune.workers.runner import allowed, in_turns, incumbent, kernels_of, with_builds, with_cores
 from tensorlang.autotune.workers.worker_slot import WorkerSlot, wait
 
 
@@ -75,7 +75,7 @@ class LocalEvaluator:
 
     def open(self, task: WorkerTask) -> None:
         """Take the task."""
-        task = placed(task)
+        task = with_cores(task)
         cores = task.cores
         self._spare = [core for core in self._usable if core not in cores] if cores else []
         self._alone = not self._spare

@@ -30,7 +30,7 @@ class Runner:
     def __init__(self, task: WorkerTask, limits: Limits, *, path: tuple[str, ...] = ()) -> None:
         self.limits = limits
         self.slot = WorkerSlot(limits, path)
-        self.slot.task = placed(task)
+        self.slot.task = with_cores(task)
 
     def __enter__(self) -> Self:
         return self
@@ -62,7 +62,7 @@ class Runner:
         return in_turns(self.slot, candidates, kernels, until)
 
 
-def placed(task: WorkerTask) -> WorkerTask:
+def with_cores(task: WorkerTask) -> WorkerTask:
     """The task, with the cores of this host to measure on if it does not say which."""
     return task if task.cores is not None else msgspec.structs.replace(task, cores=tuple(host.pinned(task.threads)))
 

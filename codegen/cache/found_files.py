@@ -40,7 +40,7 @@ def found(question: str, read: Callable[[Any], T], make: Callable[[], T], writte
         body = json.dumps(written(answer), separators=(",", ":"))
         object_files.keep(path, f"{_seal(path, body)}\n{body}".encode())
 
-    return object_files.entry(object_files.path_of(f"{SCHEMA} {question}", object_files.FOUND), known, make, keep)
+    return object_files.read_or_made(object_files.path_of(f"{SCHEMA} {question}", object_files.FOUND), known, make, keep)
 
 
 def _known(path: Path, read: Callable[[Any], T]) -> T | None:

@@ -63,10 +63,10 @@ def cached_program(name: str, make: Callable[[], Program]) -> Program:
 
     Of several processes that ask for one at once, one makes it, and the others wait for its file.
     """
-    return entry(path_of(name), read, make, write)
+    return read_or_made(path_of(name), read, make, write)
 
 
-def entry(path: Path | None, read: Callable[[Path], T | None], make: Callable[[], T], write: Callable[[Path, T], object]) -> T:
+def read_or_made(path: Path | None, read: Callable[[Path], T | None], make: Callable[[], T], write: Callable[[Path, T], object]) -> T:
     """What is kept in a file: read, else made by one of the processes that ask at once, and written. Raises what `make` raises."""
     known = None if path is None else read(path)
     if path is None or known is not None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tensorlang.codegen.calibration import kernels
 from tensorlang.codegen.calibration.kernels import DEPTH, FLOAT, linked
-from tensorlang.codegen.calibration.rounds import CALL, Bound, Probe
+from tensorlang.codegen.calibration.rounds import CALL, BoundKernel, Probe
 from tensorlang.codegen.runtime import arrays
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target
@@ -112,24 +112,24 @@ class Bench:
 
     # Arithmetic -----------------------------------------------------------------------------------------------------------------
 
-    def _clock(self) -> Bound:
+    def _clock(self) -> BoundKernel:
         kernel = linked(kernels.clock(), self.target)
-        return Bound(kernel.bind(np.full(1, 12345, np.int64), n=STEPS), 2 * STEPS * kernels.CYCLES)
+        return BoundKernel(kernel.bind(np.full(1, 12345, np.int64), n=STEPS), 2 * STEPS * kernels.CYCLES)
 
-    def _multiply_adds(self) -> Bound:
+    def _multiply_adds(self) -> BoundKernel:
         found = self._tile(*kernels.tile_of(self.target))
         return found if self.target.has_fma else replace(found, work=2 * found.work)  # a product and a sum, each an operation
 
-    def _chain(self) -> Bound:
+    def _chain(self) -> BoundKernel:
         return self._tile(1, 1)
 
-    def _tile(self, rows: int, columns: int) -> Bound:
+    def _tile(self, rows: int, columns: int) -> BoundKernel:
         kernel = linked(kernels.multiply_adds(self.target, 1, FLOAT, (rows, columns)), self.target)
-        return Bound(kernel.bind(*kernels.factors(self.target, FLOAT, (rows, columns))), 4 * DEPTH * rows * columns)
+        return BoundKernel(kernel.bind(*kernels.factors(self.target, FLOAT, (rows, columns))), 4 * DEPTH * rows * columns)
 
-    def _recurring(self, schedule: Callable[[Target, int], Any], vectors: int) -> Bound:
+    def _recurring(self, schedule: Callable[[Target, int], Any], vectors: int) -> BoundKernel:
         start = np.full(vectors * self.target.lanes(FLOAT), 1.7, np.float32)
-        return Bound(linked(schedule(self.target, vectors), self.target).bind(start, n=STEPS // 2), 2 * (STEPS // 2) * vectors)
+        return BoundKernel(linked(schedule(self.target, vectors), self.target).bind(start, n=STEPS // 2), 2 * (STEPS // 2) * vectors)
 
     # Caches ---------------------------------------------------------------------------------------------------------------------
 
@@ -149,16 +149,16 @@ class Bench:
         count = max(size // (4 * row), 1)
         return self._data[start // 4 : start // 4 + count * row].reshape(1, count, row)
 
-    def _read(self, size: int) -> Bound:
+    def _read(self, size: int) -> BoundKernel:
         rows = self._rows(size)
         again = max(PIECE // rows.nbytes, 1)
-        return Bound(self._sums.bind(rows, again=again), again * rows.nbytes)
+        return BoundKernel(self._sums.bind(rows, again=again), again * rows.nbytes)
 
-    def _added(self) -> Bound:
+    def _added(self) -> BoundKernel:
         lanes, again = self.target.lanes(FLOAT), 256
         size = self.machine.caches[0].size // 8 // (4 * lanes) * 4 * lanes
         kernel = linked(kernels.added(self.target, size, again), self.target)
-        return Bound(kernel.bind(np.ones(again, np.float32)), again * size // lanes)
+        return BoundKernel(kernel.bind(np.ones(again, np.float32)), again * size // lanes)
 
     @cached_property
     def _chased(self) -> Any:
@@ -171,24 +171,24 @@ class Bench:
         table[order] = np.roll(order, -1)
         return table
 
-    def _around(self, size: int, latency: float) -> Bound:
+    def _around(self, size: int, latency: float) -> BoundKernel:
         return self._chase(self._ring(size), latency, size)
 
-    def _chase_memory(self) -> Bound:
+    def _chase_memory(self) -> BoundKernel:
         return self._chase(self._everywhere, self.machine.memory.latency)
 
-    def _chase(self, table: npt.NDArray[Any], latency: float, size: int = 0) -> Bound:
+    def _chase(self, table: npt.NDArray[Any], latency: float, size: int = 0) -> BoundKernel:
         """Through a table; `size` bytes of it are visited before, so that all are where they are when the chain comes by again."""
         one, other, steps = np.zeros(1, np.int64), np.zeros(1, np.int64), max(int(CYCLES / latency / 2), 1)
         calls = self._chased.bind(table, one, out=other, n=steps), self._chased.bind(table, other, out=one, n=steps)
         around = self._chased.bind(table, one, out=other, n=max(size // self.machine.line // 2, 1))
-        return Bound(_in_turn(calls), 2 * steps, around)
+        return BoundKernel(_in_turn(calls), 2 * steps, around)
 
-    def _gather(self) -> Bound:
+    def _gather(self) -> BoundKernel:
         size, again = 1 << (self.machine.caches[0].size // 16).bit_length() - 1, 16  # a quarter of the first cache each: table, places
         places = np.random.default_rng(0).permutation(size).astype(np.int32)
         kernel = linked(kernels.gathered(self.target, size, again), self.target)
-        return Bound(kernel.bind(np.ones(size, np.float32), places), again * size)
+        return BoundKernel(kernel.bind(np.ones(size, np.float32), places), again * size)
 
     # Memory ---------------------------------------------------------------------------------------------------------------------
 
@@ -200,19 +200,19 @@ class Bench:
     def _indexed(self) -> Any:
         return linked(kernels.indexed(self.beyond // WORD), self.target)
 
-    def _read_memory(self) -> Bound:
+    def _read_memory(self) -> BoundKernel:
         pieces = [self._rows(PIECE, start) for start in range(0, self.beyond - PIECE, PIECE)]
-        return Bound(_in_turn([self._sums.bind(rows, again=1) for rows in pieces]), pieces[0].nbytes)
+        return BoundKernel(_in_turn([self._sums.bind(rows, again=1) for rows in pieces]), pieces[0].nbytes)
 
-    def _random(self) -> Bound:
+    def _random(self) -> BoundKernel:
         step = self.machine.line // WORD
         places = (np.random.default_rng(1).permutation(self.beyond // self.machine.line) * step).astype(np.int32)
-        return Bound(_in_turn([self._indexed.bind(self._everywhere, part) for part in np.split(places, len(places) // LOADS)]), LOADS)
+        return BoundKernel(_in_turn([self._indexed.bind(self._everywhere, part) for part in np.split(places, len(places) // LOADS)]), LOADS)
 
-    def _stream(self) -> Bound:
+    def _stream(self) -> BoundKernel:
         kernel, size = linked(kernels.filled(self.target, PIECE // 4), self.target), PIECE // 4
         one = np.ones(1, np.float32)
-        return Bound(_in_turn([kernel.bind(one, out=self._data[at : at + size]) for at in range(0, self._data.size, size)]), PIECE)
+        return BoundKernel(_in_turn([kernel.bind(one, out=self._data[at : at + size]) for at in range(0, self._data.size, size)]), PIECE)
 
     # Pages and threads ------------------------------------------------------------------------------------------------------------
 
@@ -224,26 +224,26 @@ class Bench:
             memory.madvise(mmap.MADV_NOHUGEPAGE)
         return np.frombuffer(memory, np.int64)
 
-    def _strided(self, count: int, apart: int, *, of_arrays: bool = False) -> Bound:
+    def _strided(self, count: int, apart: int, *, of_arrays: bool = False) -> BoundKernel:
         table = self._everywhere if of_arrays else self._small_pages
         places = np.arange(count, dtype=np.int32) * np.int32(apart // WORD)
         table[places] = table[places]  # pages that nobody wrote to are one page
         turns = max(LOADS // count, 1)
-        return Bound(self._indexed.bind(table, np.tile(places, turns)), turns * count)
+        return BoundKernel(self._indexed.bind(table, np.tile(places, turns)), turns * count)
 
-    def _around_pages(self, apart: int) -> Bound:
+    def _around_pages(self, apart: int) -> BoundKernel:
         """A chain at random through as many lines as there are pages at most."""
         table, count = self._small_pages, self.counts[-1]
         places = np.random.default_rng(0).permutation(count) * (apart // WORD)
         table[places] = np.roll(places, -1)
         return self._chase(table, self.machine.pages.walk, count * self.machine.line)
 
-    def _alone(self, *, forked: bool) -> Bound:
+    def _alone(self, *, forked: bool) -> BoundKernel:
         threads = get_threads()
         s = kernels.alone(threads)
         if forked:
             s.parallel(*s.loops("Y"))
-        return Bound(linked(s, self.target).bind(np.ones(max(threads, 2), np.float32)), 1)
+        return BoundKernel(linked(s, self.target).bind(np.ones(max(threads, 2), np.float32)), 1)
 
 
 def _in_turn(calls: Sequence[Callable[[], Any]]) -> Callable[[], Any]:

@@ -51,7 +51,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundKernel:
     """A kernel with its operands, and the units of work of one call; `warm` brings all that calls will use where it is to be."""
 
     call: Callable[[], Any]
@@ -67,11 +67,11 @@ class Probe:
     """
 
     name: str
-    make: Callable[[], Bound]
+    make: Callable[[], BoundKernel]
     span: float = 0.006
     best: float = math.inf
     second: float = math.inf
-    bound: Bound | None = field(default=None, repr=False)
+    bound: BoundKernel | None = field(default=None, repr=False)
 
     def run(self, clock: Clock) -> bool:
         """Call it for a moment. Was it faster than ever?"""

@@ -38,7 +38,7 @@ def convention(words: int) -> int:
     return next(place for place, most in enumerate(CONVENTIONS) if words <= most)
 
 
-def entry(values: int) -> str:
+def entry_symbol(values: int) -> str:
     """The symbol of the entry that takes a table and so many values."""
     return f"run.{values}"
 
@@ -246,7 +246,7 @@ def _entries() -> str:
         parameters = "".join(f", i64 %v{n}" for n in range(count))
         stores = "\n".join(f"  %at{n} = getelementptr i64, ptr %values, i64 {n}\n  store i64 %v{n}, ptr %at{n}" for n in range(count))
         made.append(f"""
-define i32 @{entry(count)}(ptr %table{parameters}) {{
+define i32 @{entry_symbol(count)}(ptr %table{parameters}) {{
   %values = alloca [{max(count, 1)} x i64]
 {stores}
   %status = call i32 @run(ptr %table, ptr %values, i64 {count})
@@ -350,7 +350,7 @@ def copying() -> str:
     return _moves() + _COPY
 
 
-EXPORTS: Final = ("run", "copy", MANY, *(entry(count) for count in range(MAX_VALUES)))
+EXPORTS: Final = ("run", "copy", MANY, *(entry_symbol(count) for count in range(MAX_VALUES)))
 
 _DECLARED: Final = """
 declare void @llvm.memcpy(ptr, ptr, i64, i1)

@@ -34,7 +34,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeapStorage:
     """Heap storage, and the memory of the caller in which it may lie; None where it never does."""
 
     storage: Value
@@ -60,7 +60,7 @@ class Frame:
     space: PolynomialScope = field(default_factory=PolynomialScope)
     places: dict[str, BufferAddress] = field(default_factory=dict)
     scalars: dict[str, Value] = field(default_factory=dict)
-    heap: list[Held] = field(default_factory=list)
+    heap: list[HeapStorage] = field(default_factory=list)
     exits: list[Value] = field(default_factory=list)
     stack: int = 0
     outlined: bool = False

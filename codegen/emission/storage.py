@@ -19,7 +19,7 @@ from llvmlite import ir as llvm
 from tensorlang import ir
 from tensorlang.codegen.emission.arithmetic import binary
 from tensorlang.codegen.emission.expression import value
-from tensorlang.codegen.emission.frame import Frame, Held, readable
+from tensorlang.codegen.emission.frame import Frame, HeapStorage, readable
 from tensorlang.codegen.emission.types import I1, I64, POINTER, VOID, Builder, Value, external, in_memory, known, literal
 from tensorlang.codegen.emission.workspace import largest, may_need
 from tensorlang.codegen.runtime import workspaces
@@ -80,7 +80,7 @@ def fits_stack(buffer: ir.Buffer, size: int, taken: int) -> bool:
     return buffer.memory == "auto" and needed <= STACK_LIMIT and taken + needed <= STACK_TOTAL
 
 
-def release(builder: Builder, held: Held) -> None:
+def release(builder: Builder, held: HeapStorage) -> None:
     """Give heap storage back."""
     if held.within is None:
         builder.call(external(builder.module, workspaces.GIVE, VOID, [POINTER]), [held.storage])
@@ -106,7 +106,7 @@ def leave(frame: Frame) -> None:
     frame.builder.branch(frame.exits[len(frame.heap)])
 
 
-def _heap(frame: Frame, buffer: ir.Buffer) -> Held:
+def _heap(frame: Frame, buffer: ir.Buffer) -> HeapStorage:
     builder, align = frame.builder, max(LINE_BYTES, buffer.align)
     size, overflow = _bytes(frame, buffer)
     room = builder.add(size, literal(I64, SPARE))
@@ -123,7 +123,7 @@ def _heap(frame: Frame, buffer: ir.Buffer) -> Held:
     storage = builder.call(finder, wanted, name=readable(buffer.name))
     with builder.if_then(builder.icmp_unsigned("==", storage, llvm.Constant(POINTER, None)), likely=False):
         leave(frame)
-    return Held(storage, within)
+    return HeapStorage(storage, within)
 
 
 def _bytes(frame: Frame, buffer: ir.Buffer) -> tuple[Value, Value]:

@@ -12,7 +12,7 @@ from typing import Final
 from tensorlang.algebra.bounds import Bounds
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.export import header, metadata
-from tensorlang.codegen.export.c_expression import PREFIX, Scope, Text
+from tensorlang.codegen.export.c_expression import PREFIX, CScope, Text
 from tensorlang.codegen.export.c_helpers import Helpers
 from tensorlang.codegen.export.interface import Interface, dlpack_type, holds_elements
 from tensorlang.ir import Const, Expr
@@ -25,7 +25,7 @@ def entries(program: Program, interface: Interface, helpers: Helpers) -> str:
     names = {":" + dim: words[dim] for dim in interface.dims}
 
     def said(expr: Expr) -> Text:
-        return Scope(helpers, names, {}, Bounds(), {}, [0, 0]).value(expr)
+        return CScope(helpers, names, {}, Bounds(), {}, [0, 0]).value(expr)
 
     report = f'  tensorlang_error("{name}", error, argument);'
     fail = ["static int32_t tensorlang_fail(int32_t error, const char *argument) {", report, "  return error;", "}"]

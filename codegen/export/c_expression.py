@@ -57,7 +57,7 @@ class Text:
 
 
 @dataclass(slots=True)
-class Scope:
+class CScope:
     """What is known where a statement stands: names of variables and storage, ranges, and the constants made for the statement.
 
     A place is a name, and whether its elements have one index. `uses` and `memo` go by the identity of nodes, which `kept` keeps alive.
@@ -74,7 +74,7 @@ class Scope:
     memo: dict[int, tuple[Expr, Text]] = field(default_factory=dict)
     uses: dict[int, int] = field(default_factory=dict)
     kept: list[Expr] = field(default_factory=list)
-    outer: Scope | None = None
+    outer: CScope | None = None
 
     def value(self, expr: Expr, *, index: bool = False) -> Text:
         """A whole expression of a statement."""
@@ -93,7 +93,7 @@ class Scope:
 
     def part(self, expr: Expr, index: bool = False) -> Text:
         """A part of an expression: a constant that stands for it, or its text."""
-        scope: Scope | None = self
+        scope: CScope | None = self
         while scope is not None:
             if id(expr) in scope.memo:
                 return scope.memo[id(expr)][1]
@@ -126,9 +126,9 @@ class Scope:
             raise BuildError(f"the nest is too large to be written as C: more than {MAX_LINES:,} lines")
         self.lines.append(text)
 
-    def inner(self) -> Scope:
+    def inner(self) -> CScope:
         """A scope for what is evaluated under a condition."""
-        return Scope(
+        return CScope(
             self.helpers, self.names, self.places, self.known, {}, self.serial, self.params, uses=self.uses, outer=self, kept=self.kept
         )
 

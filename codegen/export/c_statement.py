@@ -20,7 +20,7 @@ from tensorlang.algebra.interval import Interval
 from tensorlang.codegen.cache.identifiers import why_reserved
 from tensorlang.codegen.cache.signature import c_type
 from tensorlang.codegen.emission.storage import fits_stack
-from tensorlang.codegen.export.c_expression import HALVES, PREFIX, SUM, Scope, Text
+from tensorlang.codegen.export.c_expression import HALVES, PREFIX, SUM, CScope, Text
 from tensorlang.codegen.export.c_helpers import Helpers
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Const, Dim, Expr, For, If, Nest, Param, Prefetch, Reducer, Stmt, Store
 from tensorlang.ir.machine import LINE_BYTES
@@ -74,9 +74,9 @@ class Writer:
         self.taken.add(found)
         return found
 
-    def scope(self) -> Scope:
+    def scope(self) -> CScope:
         """A scope for one statement here."""
-        return Scope(self.helpers, self.names, self.places, Bounds(self.ranges), self.fixed, self.serial)
+        return CScope(self.helpers, self.names, self.places, Bounds(self.ranges), self.fixed, self.serial)
 
     def line(self, text: str) -> None:
         """One line of the function."""
@@ -92,7 +92,7 @@ class Writer:
         self.line("}")
 
     @contextmanager
-    def prepared(self, scope: Scope) -> Iterator[None]:
+    def prepared(self, scope: CScope) -> Iterator[None]:
         """A statement after the constants that its expressions need, in braces where there are some."""
         if not scope.lines:
             yield
@@ -241,7 +241,7 @@ class Writer:
                 else:
                     self.line(f"{target} = {value.text};")
 
-    def _values(self, scope: Scope, store: Store, targets: Sequence[str]) -> list[Text]:
+    def _values(self, scope: CScope, store: Store, targets: Sequence[str]) -> list[Text]:
         """What a store writes: its values, or their combination with what is there."""
         reducer = store.reducer
         if reducer is None:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tensorlang.codegen.llvm import byte_shuffles
 from tensorlang.codegen.llvm.pipelines import DEFAULT_PASSES, Passes, Pipeline, optimize, pipeline_of
 from tensorlang.errors import BuildError, InternalError
 from tensorlang.system import forks
@@ -174,19 +175,24 @@ def _module(text: str, machine: TargetMachine, level: int) -> Iterator[tuple[Any
 
 @contextmanager
 def _optimized(text: str, machine: TargetMachine, passes: Passes, pipeline: Pipeline) -> Iterator[tuple[Any, Any]]:
-    """A module as LLVM optimises it, or as it is where that makes invalid code of it.
+    """A module as LLVM optimises it, or as it is where that makes invalid code of it; without what it would never come back from.
 
     LLVM 22's SROA puts what several stores wrote together behind the one of the highest address, which need not be the last one; selecting
     instructions for that ends the process. Looking takes a hundredth of the time that optimising does.
     """
     with _module(text, machine, passes.level) as (module, target_machine):
         optimize(_llvm(), module, target_machine, passes, pipeline)
-        if (wrong := _why_invalid(module)) is None:
+        wrong = _why_invalid(module)
+        source = text if wrong is not None else str(module) if byte_shuffles.KIND in text else ""
+        source = byte_shuffles.apart(source, machine.features, text) or ("" if wrong is None else text)
+        if not source:
             yield module, target_machine
             return
-    _log.warning("code for %s is not optimised, since LLVM makes invalid code of it: %s", machine.cpu, wrong.partition("\n")[0])
-    with _module(text, machine, passes.level) as (module, target_machine):
-        optimize(_llvm(), module, target_machine, replace(passes, level=0), "default")
+    if wrong is not None:
+        _log.warning("code for %s is not optimised, since LLVM makes invalid code of it: %s", machine.cpu, wrong.partition("\n")[0])
+    with _module(source, machine, passes.level) as (module, target_machine):
+        if wrong is not None:
+            optimize(_llvm(), module, target_machine, replace(passes, level=0), "default")
         yield module, target_machine
 
 

@@ -50,11 +50,11 @@ def steps(schedule: Schedule) -> Steps:
             ]
             room -= sum(map(len, list(known)[count:])) + len(str(edits))
             before = after
-        calls.append((trace.call(directive), meaning(directive), edits))
+        calls.append((trace.call(directive), summary_of(directive), edits))
     return Steps(tuple(known), tuple(first), tuple(calls))
 
 
-def meaning(directive: Directive) -> str:
+def summary_of(directive: Directive) -> str:
     """What a directive does in general: the first sentence of its documentation."""
     told = inspect.getdoc(type(directive)) or ""
     return " ".join(told.split("\n\n", 1)[0].replace("`", "").split())

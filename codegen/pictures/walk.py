@@ -43,7 +43,7 @@ LEAST: Final = 8
 
 
 @dataclass(slots=True)
-class Held:
+class StoredTensor:
     """A tensor that is computed: what is kept of it, how often each element was computed, and which element lies in which place.
 
     `owner` is None where each element has a place of its own; else -1 is a place with nothing in it.
@@ -66,7 +66,7 @@ class Walked:
     """
 
     film: Film
-    held: Mapping[str, Held]
+    held: Mapping[str, StoredTensor]
     shown: tuple[Buffer, ...]
     shapes: Mapping[str, tuple[int, ...]]
     dims: Mapping[str, int]
@@ -87,7 +87,7 @@ class _Walker:
     plan: Node
     values: Values
     film: Film
-    held: dict[str, Held]
+    held: dict[str, StoredTensor]
     shown: tuple[Buffer, ...]
     shapes: Mapping[str, tuple[int, ...]]
     unknown: dict[str, None] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class _Walker:
             shape = shapes[f"{name} whole"] if name in moved else shapes[name]
             count, places = max(prod(shape), 1), max(prod(shapes[name]), 1)
             owner = np.full(places, -1, np.int32) if name in moved else None
-            held[name] = Held(buffer, shape, places, np.zeros(count, bool), np.zeros(count, np.int16), owner)
+            held[name] = StoredTensor(buffer, shape, places, np.zeros(count, bool), np.zeros(count, np.int16), owner)
         panels = {buffer.name: Panel.of(held[buffer.name].shape if buffer.name in held else shapes[buffer.name], side) for buffer in shown}
         return cls(nest, plan, values, Film(panels, plan.instances / PICTURES), held, shown, shapes)
 
@@ -232,7 +232,7 @@ class _Walker:
             if len(new):
                 panel.kept += np.bincount(panel.cells[new], minlength=panel.grid.cells)
 
-    def _release(self, held: Held) -> None:
+    def _release(self, held: StoredTensor) -> None:
         """Storage begins, or ends: nothing is in it."""
         lost = np.flatnonzero(held.kept) if held.owner is None else held.owner[held.owner >= 0]
         if len(lost):
@@ -240,7 +240,7 @@ class _Walker:
         if held.owner is not None:
             held.owner.fill(-1)
 
-    def _forget(self, held: Held, lost: NDArray[Any]) -> None:
+    def _forget(self, held: StoredTensor, lost: NDArray[Any]) -> None:
         if not len(lost):
             return
         held.kept[lost] = False

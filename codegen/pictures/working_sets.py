@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tensorlang.ir import Nest
 from tensorlang.ir.printer import short
 from tensorlang.schedules.model.estimate import levels
-from tensorlang.schedules.model.footprints import Scope, scope
+from tensorlang.schedules.model.footprints import LoopScope, scope
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.program import program
 
@@ -41,7 +41,7 @@ def working_sets(nest: Nest, machine: Machine, dims: Mapping[str, int]) -> tuple
     return tuple(_sets(scope(program(nest, dims)), machine, 0))
 
 
-def _sets(here: Scope, machine: Machine, depth: int) -> Iterator[WorkingSet]:
+def _sets(here: LoopScope, machine: Machine, depth: int) -> Iterator[WorkingSet]:
     buffers: dict[str, float] = {}
     for box in here.once:
         buffers[box.name] = buffers.get(box.name, 0.0) + box.units(machine.line).total * machine.line

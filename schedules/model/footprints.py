@@ -135,7 +135,7 @@ def sets_used(units: Units, line: int, sets: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class LoopScope:
     """A loop, or a whole program (`loop` is None): the boxes of one iteration and of all of them, and the scopes inside.
 
     `inside`: the loops within, and this one; `places`: the statements that stand here, or in vector loops here, which are no scopes of
@@ -145,7 +145,7 @@ class Scope:
     loop: Loop | None
     once: tuple[BufferFootprint, ...]
     whole: tuple[BufferFootprint, ...]
-    inner: tuple[Scope, ...]
+    inner: tuple[LoopScope, ...]
     inside: frozenset[str]
     places: frozenset[int]
     counted: dict[int, tuple[tuple[Units, ...], float]] = field(default_factory=dict)
@@ -164,11 +164,11 @@ class Scope:
         return 1.0 if self.loop is None else self.loop.trips
 
 
-def scope(parts: tuple[Part, ...], loop: Loop | None = None) -> Scope:
+def scope(parts: tuple[Part, ...], loop: Loop | None = None) -> LoopScope:
     """The scopes of a program, or of the body of a loop."""
     boxes: list[BufferFootprint] = []
-    inner: list[Scope] = []
-    within: list[Scope] = []
+    inner: list[LoopScope] = []
+    within: list[LoopScope] = []
     places = set[int]()
     for part in parts:
         if isinstance(part, Statement):
@@ -185,9 +185,9 @@ def scope(parts: tuple[Part, ...], loop: Loop | None = None) -> Scope:
     inside = frozenset().union(*(part.inside for part in within))
     once = within[0].whole if len(parts) == len(within) == 1 else _merged(boxes, inside)
     if loop is None:
-        return Scope(loop, once, once, tuple(inner), inside, frozenset(places))
+        return LoopScope(loop, once, once, tuple(inner), inside, frozenset(places))
     inside |= {loop.name}
-    return Scope(loop, once, _merged([box.over(loop) for box in once], inside), tuple(inner), inside, frozenset(places))
+    return LoopScope(loop, once, _merged([box.over(loop) for box in once], inside), tuple(inner), inside, frozenset(places))
 
 
 def _point(access: LinearAccess, place: int) -> BufferFootprint:

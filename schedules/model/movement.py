@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from tensorlang.schedules.model.footprints import BufferFootprint, Scope, Units, sets_used
+from tensorlang.schedules.model.footprints import BufferFootprint, LoopScope, Units, sets_used
 from tensorlang.schedules.model.issue import PREFETCHED
 from tensorlang.schedules.model.machine import Machine
 
@@ -75,14 +75,14 @@ def tlb_geometry(machine: Machine) -> CacheGeometry:
     return CacheGeometry(machine.pages.size, 1, machine.pages.entries, KEPT[0])
 
 
-def cache_traffic(top: Scope, cache: CacheGeometry) -> CacheTraffic:
+def cache_traffic(top: LoopScope, cache: CacheGeometry) -> CacheTraffic:
     """What comes into a cache while a program runs again and again: nothing, where it holds everything."""
     found = CacheTraffic()
     _add_traffic(top, cache, 1.0, {}, found)
     return found
 
 
-def _add_traffic(here: Scope, cache: CacheGeometry, times: float, left: Mapping[str, float], found: CacheTraffic) -> None:
+def _add_traffic(here: LoopScope, cache: CacheGeometry, times: float, left: Mapping[str, float], found: CacheTraffic) -> None:
     """Count what a loop fetches that is begun `times` times; `left` is the share of each buffer that no loop around it holds."""
     rest: dict[str, float] = {}
     held: dict[str, float] = {}
@@ -106,7 +106,7 @@ def _add_traffic(here: Scope, cache: CacheGeometry, times: float, left: Mapping[
             found.add(box, box.units(cache.unit), cache.unit, runs * rest[box.name])
 
 
-def _lost(here: Scope, cache: CacheGeometry) -> tuple[float, ...]:
+def _lost(here: LoopScope, cache: CacheGeometry) -> tuple[float, ...]:
     """The share of each box of one iteration that is gone before it is used again."""
     counted, total = here.units(cache.unit)
     least, most = cache.kept

@@ -28,7 +28,7 @@ from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.schedules.strategies.replay import replayed
-from tensorlang.schedules.strategies.sizes import Sizes, read, samples, spelled
+from tensorlang.schedules.strategies.sizes import Sizes, read, samples, sizes_text
 from tensorlang.schedules.strategies.versions import joined
 from tensorlang.system.lazy import cached_property
 
@@ -47,7 +47,7 @@ ALLOWED: Final = 1.15
 
 
 @dataclass(frozen=True)
-class Plan:
+class SizedPlan:
     """A way to schedule the program: planned at `sizes` (without any: as its extents are), its schedule `s` that stands for every size.
 
     `model` is the schedule at these sizes, whose steps `s` has.
@@ -79,7 +79,7 @@ class Ranged:
     @property
     def name(self) -> str:
         """What kind of strategy this is, for logs: that of the program at a size in the middle of the range."""
-        return self.planned(spelled(self._middle)).name
+        return self.planned(sizes_text(self._middle)).name
 
     # Plans ------------------------------------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class Ranged:
 
         Threads share the loops of a plan for many elements; without them, the middle has something of both ends.
         """
-        found = [spelled(sizes) for sizes in (self._middle, self.sizes[-1], self.sizes[0])]
+        found = [sizes_text(sizes) for sizes in (self._middle, self.sizes[-1], self.sizes[0])]
         return (ANY, *dict.fromkeys(found if self.threads == 1 else [found[1], found[0], found[2]]))
 
     def planned(self, value: str) -> ProgramStrategy | Alternatives:
@@ -103,20 +103,20 @@ class Ranged:
             self._strategies[value] = alternatives(ProgramStrategy(program, self.machine, self.threads, self.constants))
         return self._strategies[value]
 
-    def _plan(self, value: str, config: Config | None = None) -> Plan | None:
+    def _plan(self, value: str, config: Config | None = None) -> SizedPlan | None:
         """What a point of a plan's space comes to, or its default; None where its steps are refused here."""
         strategy = self.planned(value)
         model = strategy.schedule(strategy.default if config is None else config)
         if value == ANY:
-            return Plan(value, model, model)
+            return SizedPlan(value, model, model)
         s = Schedule(self.program)
         s.faults = model.faults
-        return Plan(value, model, s) if replayed(model, s) else None
+        return SizedPlan(value, model, s) if replayed(model, s) else None
 
     @cached_property
-    def _plans(self) -> tuple[Plan, ...]:
+    def _plans(self) -> tuple[SizedPlan, ...]:
         """The defaults that stand for every size, each once, what is planned without a size first."""
-        found: dict[object, Plan] = {}
+        found: dict[object, SizedPlan] = {}
         for value in self._values:
             plan = self._plan(value)
             if plan is not None:
@@ -125,9 +125,9 @@ class Ranged:
 
     # What they lose ---------------------------------------------------------------------------------------------------------
 
-    def _seconds(self, plan: Plan, sizes: Sizes) -> float:
+    def _seconds(self, plan: SizedPlan, sizes: Sizes) -> float:
         """What a call of these sizes takes by the cost model; what is packed beforehand is free."""
-        key = plan.value, spelled(sizes)
+        key = plan.value, sizes_text(sizes)
         if key not in self._lost:
             self._lost[key] = self.seconds(plan.s, sizes)
         return self._lost[key]
@@ -137,19 +137,19 @@ class Ranged:
         """What the best plan takes at each size."""
         return tuple(min(self._seconds(plan, sizes) for plan in self._plans) for sizes in self.sizes)
 
-    def _loss(self, plan: Plan, first: int = 0, last: int | None = None) -> float:
+    def _loss(self, plan: SizedPlan, first: int = 0, last: int | None = None) -> float:
         """How many times as long as the best a plan takes at worst, at some of the sizes."""
         rows = list(zip(self.sizes, self._best, strict=True))[first:last]
         return max(self._seconds(plan, sizes) / max(best, 1e-12) for sizes, best in rows)
 
     @cached_property
-    def _single(self) -> Plan:
+    def _single(self) -> SizedPlan:
         """The plan that loses least anywhere."""
         usual = self._plans[0]
         best = min(self._plans, key=self._loss)
         return best if self._loss(best) < GAIN * self._loss(usual) else usual
 
-    def _pairs(self) -> Iterator[tuple[float, Plan, Plan, int]]:
+    def _pairs(self) -> Iterator[tuple[float, SizedPlan, SizedPlan, int]]:
         """What two plans lose, the two, and the number of the sizes up to which the first is taken; where they lose less than one does.
 
         As of one plan, what is planned without a size is preferred by `GAIN`.
@@ -238,14 +238,14 @@ class Ranged:
 
     def planned_at(self, sizes: Sizes) -> ProgramStrategy | Alternatives:
         """The strategy of the program at sizes, which need not be among those that it is planned at."""
-        return self.planned(spelled(sizes))
+        return self.planned(sizes_text(sizes))
 
     def as_planned(self, sizes: Sizes, config: Config) -> Config | None:
         """The point of a plan at sizes that comes nearest to a point of the static program's; None where its steps are refused here."""
         found = self.planned_at(sizes).space.project(config)
-        if found is None or self._plan(spelled(sizes), found) is None:
+        if found is None or self._plan(sizes_text(sizes), found) is None:
             return None
-        return {PLANNED: spelled(sizes), **found}
+        return {PLANNED: sizes_text(sizes), **found}
 
     def seconds(self, s: Schedule, sizes: Sizes) -> float:
         """What a call of these sizes takes with a schedule of this program, by the cost model; what is packed beforehand is free."""

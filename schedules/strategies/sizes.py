@@ -29,7 +29,7 @@ def samples(nest: Nest) -> tuple[Sizes, ...]:
     return tuple(dict(zip(ladders, sizes, strict=True)) for sizes in dict.fromkeys(zip(*ladders.values(), strict=True)))
 
 
-def spelled(sizes: Sizes) -> str:
+def sizes_text(sizes: Sizes) -> str:
     """Sizes as the value of a knob: `n=8`, `h=32,w=32`."""
     return ",".join(f"{name}={size}" for name, size in sorted(sizes.items()))
 

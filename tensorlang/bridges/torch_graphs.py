@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from tensorlang.bridges.asked import Asked
 from tensorlang.bridges.aten import TRANSLATIONS, Call
+from tensorlang.bridges.tracked_arguments import TrackedArguments
 from tensorlang.errors import did_you_mean
 from tensorlang.graph import Builder, Origin, Type, Value
 from tensorlang.graph.builder import identifier
@@ -83,19 +83,19 @@ class Reader:
             if isinstance(value, Value) and kind is not None and value.type != kind:
                 raise tl.InternalError(f"{node.name}{_at(node)}: {node.target} gives {kind}, and its translation {value.type}")
 
-    def heard(self, node: Any, arguments: Asked) -> None:
+    def heard(self, node: Any, arguments: TrackedArguments) -> None:
         """Raises `GraphError` for an argument that is not its default and that the translation did not ask for."""
         for said in node.target._schema.arguments:  # noqa: SLF001 - as in `arguments`
             default = said.default_value if said.has_default_value() else _NOTHING
             if said.name not in arguments.asked and said.name not in _SILENT and dict.get(arguments, said.name) != default:
                 raise tl.GraphError(f"{packet(node.target)}: {said.name}={dict.get(arguments, said.name)!r:.60} has no translation")
 
-    def arguments(self, node: Any) -> Asked:
+    def arguments(self, node: Any) -> TrackedArguments:
         """The arguments of a call by the names of its schema, with defaults."""
         schema = node.target._schema.arguments  # noqa: SLF001 - torch shows it nowhere else
         given = dict(zip((argument.name for argument in schema), node.args, strict=False)) | node.kwargs
         known = [argument for argument in schema if argument.name in given or argument.has_default_value()]
-        return Asked({one.name: self.argument(given.get(one.name, one.default_value)) for one in known})
+        return TrackedArguments({one.name: self.argument(given.get(one.name, one.default_value)) for one in known})
 
     def argument(self, value: Any) -> Any:
         """An argument: values for nodes, words for types."""

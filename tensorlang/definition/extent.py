@@ -143,13 +143,13 @@ def dims_in(exprs: Iterable[ir.Expr]) -> dict[str, ir.Dim]:
                 same = found.setdefault(node.name, node)
                 if (same.least, same.most) != (node.least, node.most):
                     raise DefinitionError(
-                        f"the dim {node.name} is given two pairs of bounds, {spelled(same)} and {spelled(node)}; "
+                        f"the dim {node.name} is given two pairs of bounds, {dim_text(same)} and {dim_text(node)}; "
                         "equal names are the same dim, so make it once and use it everywhere"
                     )
     return found
 
 
-def spelled(node: ir.Dim) -> str:
+def dim_text(node: ir.Dim) -> str:
     """How a dim is made, as Python."""
     bounds = f", {node.least}" if node.least or node.most < MAX_EXTENT else ""
     return f"tl.dim({node.name!r}{bounds}{f', {node.most}' if node.most < MAX_EXTENT else ''})"

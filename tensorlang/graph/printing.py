@@ -51,13 +51,13 @@ def told(node: Node) -> list[str]:
         default = operator.attributes[name].default
         if default is operator.attributes[name].empty or repr(operator.spelling(name, default, types)) != repr(value):
             given[name] = value
-    return [f"{name}={spelled(value)}" for name, value in given.items()]
+    return [f"{name}={attribute_text(value)}" for name, value in given.items()]
 
 
-def spelled(value: Attribute) -> str:
+def attribute_text(value: Attribute) -> str:
     """An attribute as Python: what `parsing` reads."""
     if isinstance(value, tuple):
-        return f"({', '.join(map(spelled, value))}{',' * (len(value) == 1)})"
+        return f"({', '.join(map(attribute_text, value))}{',' * (len(value) == 1)})"
     return repr(value)
 
 

@@ -32,7 +32,7 @@ from tensorlang.ir.dtype import INT64, DType
 from tensorlang.kernels import sequence_arguments
 from tensorlang.kernels.constants import Constants
 from tensorlang.kernels.steps import Copy, Parts, Port, Slot, Step, Together
-from tensorlang.kernels.touched import Memories, Span, spans
+from tensorlang.kernels.touched import ByteSpan, Memories, spans
 
 _TABLE: Final = "table"
 _CONSTANTS: Final = "constants"
@@ -120,7 +120,7 @@ class _Driven:
         values = len(self.signature.inputs) - 1 + len(signature.outputs)
         self._library = driver(widest)
         self.by_array = values >= results_ir.MAX_VALUES
-        self.address = self._library.address(sequence_ir.MANY if self.by_array else sequence_ir.entry(values))
+        self.address = self._library.address(sequence_ir.MANY if self.by_array else sequence_ir.entry_symbol(values))
         self._run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, _COUNT)(self._library.address("run"))
         self._words, self._keep = words, written.keep
         self.fail = _failure(signature.name, words, tuple(written.fails))
@@ -200,7 +200,7 @@ def sequence(
     return Sequence(signature, _Driven(signature, words, made, widest), parts)
 
 
-def _apart(name: str, lanes: SequenceOf[SequenceOf[Span]]) -> None:
+def _apart(name: str, lanes: SequenceOf[SequenceOf[ByteSpan]]) -> None:
     """Raise `BuildError` where a lane writes what another one touches."""
     for place, lane in enumerate(lanes):
         for other in lanes[:place]:
@@ -219,7 +219,7 @@ class _Written:
         self.keep: list[object] = []
         self.constants: list[npt.NDArray[Any]] = []
 
-    def checked(self, name: str, step: Step, memories: Memories) -> list[Span]:
+    def checked(self, name: str, step: Step, memories: Memories) -> list[ByteSpan]:
         """What a step touches. Raises `BuildError`."""
         told = "copy" if isinstance(step, Copy) else step.kernel.name
         where = f"{name}: step {len(self.fails)}, {told}"
@@ -227,7 +227,7 @@ class _Written:
         memories.check(found, where)
         return found
 
-    def native(self, step: Step, touched: SequenceOf[Span]) -> NativeCall:
+    def native(self, step: Step, touched: SequenceOf[ByteSpan]) -> NativeCall:
         """The call of the driver for a step that was checked."""
         number = len(self.fails)
         if isinstance(step, Copy):

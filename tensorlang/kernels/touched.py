@@ -17,7 +17,7 @@ from tensorlang.kernels.steps import Call, Copy, Port, Slot, Step
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ByteSpan:
     """Bytes of a memory that a step touches; `over` is the operand's place whose memory a result may have."""
 
     slot: Slot
@@ -26,7 +26,7 @@ class Span:
     what: str
     over: int | None = None
 
-    def meets(self, other: Span) -> bool:
+    def meets(self, other: ByteSpan) -> bool:
         """Do the two share a byte?"""
         one, two = self.slot, other.slot
         same = one.memory == two.memory and one.number == two.number and (one.memory != "array" or one.array is two.array)
@@ -54,7 +54,7 @@ class Memories:
             case _:
                 assert_never(slot.memory)
 
-    def check(self, spans: Sequence[Span], where: str) -> None:
+    def check(self, spans: Sequence[ByteSpan], where: str) -> None:
         """Raise `BuildError` where a step leaves its memory, writes what it must not, or writes where it reads."""
         for span in spans:
             room, slot = self.size(span.slot), span.slot
@@ -76,20 +76,20 @@ def nbytes(port: Port) -> int:
     return math.prod(port.shape) * port.dtype.bytes
 
 
-def spans(step: Step, where: str) -> list[Span]:
+def spans(step: Step, where: str) -> list[ByteSpan]:
     """What a step touches: for a call the inputs in the order of the function, the results, the workspace. Raises `BuildError`."""
     return _of_copy(step, where) if isinstance(step, Copy) else _of_call(step, where)
 
 
-def _of_copy(step: Copy, where: str) -> list[Span]:
+def _of_copy(step: Copy, where: str) -> list[ByteSpan]:
     axes = (step.shape, step.source_strides, step.target_strides)
     if len({len(part) for part in axes}) != 1 or any(number < 0 for part in axes for number in part) or step.itemsize not in (1, 2, 4, 8):
         raise BuildError(f"{where}: a copy has a stride from 0 on for each axis, and elements of 1, 2, 4 or 8 bytes")
     read, written = (_reach(step.shape, strides) * step.itemsize for strides in axes[1:])
-    return [Span(step.source, read, False, "the source"), Span(step.target, written, True, "the target")]
+    return [ByteSpan(step.source, read, False, "the source"), ByteSpan(step.target, written, True, "the target")]
 
 
-def _of_call(step: Call, where: str) -> list[Span]:
+def _of_call(step: Call, where: str) -> list[ByteSpan]:
     signature, bound = step.kernel.program.signature, step.kernel.program.bound
     passed = [argument for argument in signature.passed if argument.name not in bound]
     if len(step.operands) != len(passed) or len(step.results) != len(signature.outputs):
@@ -106,9 +106,9 @@ def _of_call(step: Call, where: str) -> list[Span]:
     found = []
     for argument in signature.inputs:
         slot = given.get(argument.name) or Slot.constant(bound[argument.name])
-        found.append(Span(slot, _bytes(argument, step.dims), False, f"operand {argument.name!r}"))
+        found.append(ByteSpan(slot, _bytes(argument, step.dims), False, f"operand {argument.name!r}"))
     for argument, slot in zip(signature.outputs, step.results, strict=True):
-        found.append(Span(slot, _bytes(argument, step.dims), True, f"result {argument.name!r}", argument.over))
+        found.append(ByteSpan(slot, _bytes(argument, step.dims), True, f"result {argument.name!r}", argument.over))
     for span, argument in zip(found, (*signature.inputs, *signature.outputs), strict=True):
         if span.slot.memory == "array" and span.slot.array.dtype != argument.dtype.numpy:
             raise BuildError(f"{where}: {span.what} is {argument.dtype}, and the constant given for it {span.slot.array.dtype}")
@@ -118,7 +118,7 @@ def _of_call(step: Call, where: str) -> list[Span]:
     if step.workspace is not None:
         if step.workspace.memory != "arena" or step.workspace.offset % LINE_BYTES:
             raise BuildError(f"{where}: a workspace lies in the arena, at a multiple of {LINE_BYTES} bytes")
-        found.append(Span(step.workspace, step.kernel.workspace_bytes, True, "the workspace"))
+        found.append(ByteSpan(step.workspace, step.kernel.workspace_bytes, True, "the workspace"))
     return found
 
 

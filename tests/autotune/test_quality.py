@@ -14,7 +14,7 @@ from tensorlang.autotune.log.study_records import FinalRecord
 from tensorlang.autotune.measurement.measure import Measurement, Policy, interleave, measure
 from tensorlang.autotune.measurement.quality import MEANING, Quality, doubtful, worst
 from tensorlang.autotune.measurement.steady import AGAIN, Steady
-from tensorlang.autotune.measurement.timer import Span, TeamTimer, ThreadTimer, timer_of
+from tensorlang.autotune.measurement.timer import Elapsed, TeamTimer, ThreadTimer, timer_of
 from tensorlang.autotune.workers.protocol import Facts, Outcome
 from tests.autotune.test_log import fields
 
@@ -190,7 +190,7 @@ def test_a_machine_that_stays_slow_is_said_to_be_after_a_few_attempts() -> None:
 
 
 def test_a_thread_that_waits_of_its_own_accord_was_not_interrupted() -> None:
-    def timed(after: tuple[int, int]) -> Span:
+    def timed(after: tuple[int, int]) -> Elapsed:
         wall, own, switches = iter([0, 1_000_000]), iter([0, 400_000]), iter([(3, 3), after])
         return ThreadTimer(lambda: next(wall), lambda: next(own), lambda: next(switches))(lambda: None, 1)
 
@@ -204,10 +204,10 @@ def test_interrupted_times_of_several_threads_are_noisy() -> None:
     class Interrupted:
         at = 0.0
 
-        def __call__(self, call: Callable[[], object], number: int) -> Span:
+        def __call__(self, call: Callable[[], object], number: int) -> Elapsed:
             call()
             self.at += 1e-3 * number
-            return Span(1e-3 * number, None, False)
+            return Elapsed(1e-3 * number, None, False)
 
         def now(self) -> float:
             return self.at

@@ -11,7 +11,7 @@ from tensorlang import kernels
 from tensorlang.autotune import Database
 from tensorlang.autotune.log import ranges
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.match import Asked, Match
+from tensorlang.autotune.log.match import Match, Query
 from tensorlang.autotune.log.ranges import Range
 from tensorlang.codegen.target import target
 from tensorlang.schedules.strategies import choose
@@ -33,8 +33,8 @@ def dim(least: int = 1, most: int = 64) -> Any:
     return tl.dim("n", least, most)
 
 
-def asked(outputs: Any) -> Asked:
-    return Asked.of((outputs,), target(), 1, "warm", ())
+def asked(outputs: Any) -> Query:
+    return Query.of((outputs,), target(), 1, "warm", ())
 
 
 NARROW = 4, 16

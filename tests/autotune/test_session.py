@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tensorlang.autotune.jobs import ledger, session as session_module
-from tensorlang.autotune.jobs.plan import Plan, Progress
+from tensorlang.autotune.jobs.plan import Progress, TaskPlan
 from tensorlang.autotune.jobs.session import Session
 from tensorlang.autotune.jobs.tune import session
 from tensorlang.autotune.log.log import Log
@@ -43,18 +43,18 @@ def task() -> Task:
     return Task(outputs, "twice", {"stands": "in"}, "f" * 64, "a" * 64, (100,), *specs(outputs), longest_reduction(outputs))
 
 
-def plan(runs: tuple[str | None, ...] = (None, "raise", "wrong", "exit"), takes: tuple[float, ...] = (0.002, 0.001, 0.0005)) -> Plan:
+def plan(runs: tuple[str | None, ...] = (None, "raise", "wrong", "exit"), takes: tuple[float, ...] = (0.002, 0.001, 0.0005)) -> TaskPlan:
     space = Space((Choice("takes", takes), Choice("run", runs), Flag("twice")))
-    return Plan("stand-in", space, DEFAULT)
+    return TaskPlan("stand-in", space, DEFAULT)
 
 
-def brief_plan() -> Plan:
+def brief_plan() -> TaskPlan:
     """A fast and a slow point, and each with every fault."""
     offer = plan(takes=(0.002, 0.0005))
     return replace(offer, space=Space(offer.space.knobs[:2]), default={"takes": 0.002, "run": None})
 
 
-def job(log: Path | None, offer: Plan | None = None, **settings: Any) -> Session:
+def job(log: Path | None, offer: TaskPlan | None = None, **settings: Any) -> Session:
     wanted = Settings(
         **{"trials": 6, "policy": QUICK, "builder": "tests.autotune.simulated:build", "path": (ROOT,), "strategy": "random", **settings}
     )
@@ -110,7 +110,7 @@ def test_without_a_log_a_job_runs_in_memory() -> None:
 
 
 def test_no_valid_schedule_is_an_error_with_counts_and_the_first_failure(tmp_path: Path) -> None:
-    wrong = Plan("stand-in", Space((Choice("run", ("raise", "wrong")),)), {"run": "raise"})
+    wrong = TaskPlan("stand-in", Space((Choice("run", ("raise", "wrong")),)), {"run": "raise"})
     with pytest.raises(TuningError, match=r"after 2 trials \(1 crash, 1 wrong_result\).*RuntimeError: as told"):
         job(tmp_path / "a.jsonl", wrong).run()
     assert len(list(Log(tmp_path / "a.jsonl"))) == 2
@@ -118,7 +118,7 @@ def test_no_valid_schedule_is_an_error_with_counts_and_the_first_failure(tmp_pat
 
 @pytest.mark.usefixtures("answered")
 def test_a_default_that_fails_leaves_the_speed_up_open(tmp_path: Path) -> None:
-    offer = Plan("stand-in", Space((Choice("run", ("raise", None)),)), {"run": "raise"})
+    offer = TaskPlan("stand-in", Space((Choice("run", ("raise", None)),)), {"run": "raise"})
     result = job(tmp_path / "a.jsonl", offer).run()
     assert result.best.config == {"run": None} and result.speedup is None and result.default is None
 
@@ -176,7 +176,7 @@ def test_a_budget_counts_the_final_measurement_too(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(session_module, "LocalEvaluator", Clockwork)
     for module in (session_module, ledger):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: Clockwork.now, time=time.time))
-    result = job(None, Plan("stand-in", Space((Choice("n", tuple(range(500))),)), {"n": 0}), trials=500, budget=8.0).run()
+    result = job(None, TaskPlan("stand-in", Space((Choice("n", tuple(range(500))),)), {"n": 0}), trials=500, budget=8.0).run()
     assert result.reason == "budget" and len(result.records) >= 2
     assert Clockwork.now <= 108
 

@@ -133,6 +133,27 @@ def test_what_llvm_makes_invalid_is_compiled_as_it_is(caplog: pytest.LogCaptureF
     assert "store" in binding.render("\n".join(lines), HOST, "llvm")
 
 
+DOUBLED_SHUFFLE = """
+import sys
+from tensorlang.codegen.llvm.binding import TargetMachine, compile_module
+places = ", ".join(f"i32 {start + lane // 2}" for start in (int(sys.argv[1]),) for lane in range(64))
+text = f'''define void @doubled(ptr %x, ptr %y) {{
+  %a = load <64 x i8>, ptr %x, align 1
+  %s = shufflevector <64 x i8> %a, <64 x i8> poison, <64 x i32> <{places}>
+  %b = {sys.argv[2]}
+  store <64 x i8> %b, ptr %y, align 1
+  ret void
+}}'''
+compile_module(text, TargetMachine("x86_64-unknown-linux-gnu", "skylake-avx512", "+avx512f,+avx512bw"))
+"""
+
+
+@pytest.mark.parametrize("start", [0, 16, 32])
+@pytest.mark.parametrize("twice", ["add <64 x i8> %s, %s", "mul <64 x i8> %s, splat (i8 2)"])
+def test_llvm_comes_back_from_twice_a_shuffle_of_bytes(start: int, twice: str) -> None:
+    subprocess.run([sys.executable, "-c", DOUBLED_SHUFFLE, str(start), twice], check=True, timeout=20)
+
+
 def test_functions_are_put_into_others_by_the_whole_pipeline_alone() -> None:
     text = "define internal i32 @g(i32 %x) {\n  %y = xor i32 %x, 3\n  ret i32 %y\n}\n"
     text += "define i32 @f(i32 %x) {\n  %y = call i32 @g(i32 %x)\n  ret i32 %y\n}"
@@ -218,7 +239,7 @@ threading.Thread(target=compile_twice, daemon=True).start()
 begun.wait()
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=20)
     assert done.stdout == "[0]\n"
 
 

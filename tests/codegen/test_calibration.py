@@ -15,7 +15,7 @@ import tensorlang as tl
 from tensorlang.codegen.calibration import calibrate as calibration, figures, kernels, probes, rounds
 from tensorlang.codegen.calibration.figures import believed, get, paths, put
 from tensorlang.codegen.calibration.probes import PAGES, Bench
-from tensorlang.codegen.calibration.rounds import CALL, Bound, Budget, Probe, measure
+from tensorlang.codegen.calibration.rounds import CALL, BoundKernel, Budget, Probe, measure
 from tensorlang.codegen.reports import assembly
 from tensorlang.codegen.target.cores import shipped
 from tensorlang.codegen.target.described import faults
@@ -45,10 +45,10 @@ def test_nothing_is_begun_after_the_budget(costs: list[tuple[float, float]], sec
     time, begun = Time(), list[float]()
 
     def made(call: float, making: float) -> Any:
-        def make() -> Bound:
+        def make() -> BoundKernel:
             begun.append(time.now)
             time.now += making
-            return Bound(time.passes(call), 1.0)
+            return BoundKernel(time.passes(call), 1.0)
 
         return make
 
@@ -61,38 +61,42 @@ def test_nothing_is_begun_after_the_budget(costs: list[tuple[float, float]], sec
 def test_the_fastest_call_of_all_rounds_counts_without_what_a_call_costs() -> None:
     time = Time()
     slow = iter([5.0, 4.0, 0.5, 0.3, 0.7] + [0.32] * 10_000)
-    varied = Probe("one", lambda: Bound(lambda: setattr(time, "now", time.now + next(slow)), 2.0))
-    found = measure([varied, Probe(CALL, lambda: Bound(time.passes(0.1), 1.0))], Budget(100, time))
+    varied = Probe("one", lambda: BoundKernel(lambda: setattr(time, "now", time.now + next(slow)), 2.0))
+    found = measure([varied, Probe(CALL, lambda: BoundKernel(time.passes(0.1), 1.0))], Budget(100, time))
     assert found["one"] == pytest.approx((0.3 - 0.1) / 2)
     assert found[CALL] == pytest.approx(0.1)
 
 
 def test_rounds_end_when_nothing_gets_faster() -> None:
     time = Time()
-    measure([Probe("one", lambda: Bound(time.passes(0.001), 1.0))], Budget(1000, time))
+    measure([Probe("one", lambda: BoundKernel(time.passes(0.001), 1.0))], Budget(1000, time))
     assert time.now < 1
 
 
 def test_what_must_be_warm_is_warmed_in_every_round() -> None:
     time, warmed = Time(), list[float]()
-    measure([Probe("one", lambda: Bound(time.passes(0.01), 1.0, lambda: warmed.append(time.now)))], Budget(10, time))
+    measure([Probe("one", lambda: BoundKernel(time.passes(0.01), 1.0, lambda: warmed.append(time.now)))], Budget(10, time))
     assert len(warmed) == rounds.QUIET + 1
 
 
 def test_what_there_was_no_time_for_is_not_found() -> None:
     time = Time()
     found = measure(
-        [Probe("one", lambda: Bound(time.passes(2.0), 1.0)), Probe("two", lambda: Bound(time.passes(1.0), 1.0))], Budget(1, time)
+        [
+            Probe("one", lambda: BoundKernel(time.passes(2.0), 1.0)),
+            Probe("two", lambda: BoundKernel(time.passes(1.0), 1.0)),
+        ],
+        Budget(1, time),
     )
     assert found == {}
-    assert measure([Probe("one", lambda: Bound(time.passes(1), 1))], Budget(0, time)) == {}
+    assert measure([Probe("one", lambda: BoundKernel(time.passes(1), 1))], Budget(0, time)) == {}
 
 
 def test_what_no_two_rounds_agree_on_is_not_found() -> None:
     time = Time()
-    lonely, waits = Probe("one", lambda: Bound(lambda: setattr(time, "now", time.now + next(costs)), 1.0)), [1.0, 0.1, *[0.3] * 1000]
+    lonely, waits = Probe("one", lambda: BoundKernel(lambda: setattr(time, "now", time.now + next(costs)), 1.0)), [1.0, 0.1, *[0.3] * 1000]
     costs = iter(waits)
-    agreed = Probe("two", lambda: Bound(time.passes(0.1), 1.0))
+    agreed = Probe("two", lambda: BoundKernel(time.passes(0.1), 1.0))
     assert set(measure([lonely, agreed], Budget(100, time))) == {"two"}
 
 

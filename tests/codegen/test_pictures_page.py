@@ -19,7 +19,7 @@ from tensorlang.codegen import pictures
 from tensorlang.codegen.pictures import times
 from tensorlang.codegen.pictures.machine_code import machine_code
 from tensorlang.codegen.pictures.page import _embedded
-from tensorlang.codegen.pictures.steps import meaning, steps
+from tensorlang.codegen.pictures.steps import steps, summary_of
 from tensorlang.codegen.pictures.working_sets import working_sets
 from tensorlang.errors import BuildError, ScheduleError
 from tensorlang.ir.printer import print_nest
@@ -100,7 +100,7 @@ def test_edits_of_the_steps_make_the_nest_of_each(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", DIRECTIVES)
 def test_what_a_directive_does_is_a_sentence(name: str) -> None:
-    told = meaning(object.__new__(DIRECTIVES[name]))
+    told = summary_of(object.__new__(DIRECTIVES[name]))
     assert len(told) > 10 and "`" not in told and told[0].isupper()
 
 

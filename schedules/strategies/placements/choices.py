@@ -65,7 +65,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlacementPlan:
     """A choice for each stage: those that are inlined, those whose reader is computed from their tiles, and the groups."""
 
     inlined: frozenset[str] = frozenset()
@@ -87,7 +87,7 @@ class Placements:
     places: Mapping[str, tuple[str, ...]]
     readers: Mapping[str, tuple[str, ...]]
     results: Mapping[str, tuple[str, ...]]
-    _plans: dict[tuple[Any, ...], Plan | None] = field(default_factory=dict, compare=False, repr=False)
+    _plans: dict[tuple[Any, ...], PlacementPlan | None] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, s: Schedule, stages: Mapping[str, StageInfo], rows: Mapping[str, RowStrategy]) -> Placements | None:
@@ -156,14 +156,14 @@ class Placements:
 
     # What a choice means ------------------------------------------------------------------------------------------------------
 
-    def plan(self, config: Mapping[str, Any]) -> Plan | None:
+    def plan(self, config: Mapping[str, Any]) -> PlacementPlan | None:
         """The groups of a point; None where a stage would be computed in strips of several stages, or of one that cannot have any."""
         key = tuple(config[name] for name in ("strip", "slides", *(f"{stage}.at" for stage in self.places)))
         if key not in self._plans:
             self._plans[key] = self._plan(config)
         return self._plans[key]
 
-    def _plan(self, config: Mapping[str, Any]) -> Plan | None:
+    def _plan(self, config: Mapping[str, Any]) -> PlacementPlan | None:
         place, members = {name: config[f"{name}.at"] for name in self.places}, dict[str, list[str]]()
         for name in reversed(list(place)):
             if place[name] == STRIP:
@@ -175,7 +175,7 @@ class Placements:
         if any(place.get(self.readers[name][0]) == INLINED for name in fused):
             return None
         groups = (self._group(result, self._with_fused(result, own, fused), config) for result, own in members.items())
-        return Plan(frozenset(name for name in place if place[name] == INLINED), fused, tuple(groups))
+        return PlacementPlan(frozenset(name for name in place if place[name] == INLINED), fused, tuple(groups))
 
     def _with_fused(self, result: str, members: list[str], fused: frozenset[str]) -> tuple[str, ...]:
         """The members of a group, readers first, with those from whose tiles one of them or the result is computed."""
@@ -230,7 +230,7 @@ class Placements:
 
     def schedule(self, s: Schedule, config: Mapping[str, Any]) -> frozenset[str]:
         """Append the directives of a point that place stages; those that were placed in strips."""
-        plan, moved = self.plan(config) or Plan(), set[str]()
+        plan, moved = self.plan(config) or PlacementPlan(), set[str]()
         for name in self.places:
             if name in plan.inlined:
                 s.attempt(ComputeInline(name))
@@ -256,7 +256,7 @@ class Placements:
 
     def share(self, s: Schedule, config: Mapping[str, Any], prefixes: Mapping[str, str]) -> None:
         """Let threads share the strips, or the tiles, of stages that are computed from the tiles of others by now."""
-        plan = self.plan(config) or Plan()
+        plan = self.plan(config) or PlacementPlan()
         standing = s.stages()
         for name in plan.fused:
             result = self.readers[name][0]

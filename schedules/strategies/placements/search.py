@@ -19,7 +19,7 @@ from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis.short_axes import Run
 from tensorlang.schedules.strategies.analysis.stages import size
 from tensorlang.schedules.strategies.descent import Alternatives, descend
-from tensorlang.schedules.strategies.placements.choices import FUSED, INLINED, STRIP, WHOLE, Group, Placements, Plan
+from tensorlang.schedules.strategies.placements.choices import FUSED, INLINED, STRIP, WHOLE, Group, PlacementPlan, Placements
 from tensorlang.schedules.strategies.placements.contractions import PlacedContraction
 from tensorlang.schedules.strategies.placements.windows import PlacedWindow
 from tensorlang.schedules.strategies.processor import Processor
@@ -98,7 +98,7 @@ class PlacementSearch:
                 total += self._group(grouped.get(name, Group(name, "", 1, False, ())), plan)
         return total
 
-    def _group(self, group: Group, plan: Plan) -> float:
+    def _group(self, group: Group, plan: PlacementPlan) -> float:
         """What a stage takes with what is computed in its strips."""
         stages, written_in = {group.result, *group.members}, plan.inlined
         fused = frozenset(name for name in plan.fused if name in stages or self.placements.readers[name][0] in stages)

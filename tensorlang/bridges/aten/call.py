@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import tensorlang as tl
-from tensorlang.bridges.asked import Asked
+from tensorlang.bridges.tracked_arguments import TrackedArguments
 from tensorlang.graph import Builder, Type, Value
 from tensorlang.graph.ir import Extent
 
@@ -19,7 +19,7 @@ class Call:
 
     builder: Builder
     target: str
-    arguments: Asked
+    arguments: TrackedArguments
     types: Sequence[Type | None]
     name: str
 

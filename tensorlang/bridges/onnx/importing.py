@@ -14,14 +14,14 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from tensorlang.bridges.asked import Asked
 from tensorlang.bridges.onnx import extents
 from tensorlang.bridges.onnx.call import Call, Held, ValueNeededError
 from tensorlang.bridges.onnx.functions import body_of, defaults, domain_of, opsets_of, schema_of
 from tensorlang.bridges.onnx.inputs import MALFORMED, Inputs
-from tensorlang.bridges.onnx.scope import Folding, Imported, Scope, flat
+from tensorlang.bridges.onnx.scope import Folding, Imported, NameScope, flat
 from tensorlang.bridges.onnx.table import TRANSLATIONS
 from tensorlang.bridges.packages import required
+from tensorlang.bridges.tracked_arguments import TrackedArguments
 from tensorlang.errors import did_you_mean
 from tensorlang.graph import Graph, Origin
 from tensorlang.graph.passes import dead_code
@@ -74,7 +74,7 @@ def _checked(onnx: Any, model: Any, values: Mapping[str, np.ndarray[Any, Any]], 
         raise tl.GraphError(
             f"values= names {unknown[0]!r:.80}, which is no input{did_you_mean(unknown[0], [e.name for e in model.graph.input])}"
         )
-    return _Import(onnx, model, values, given, partial=partial).imported(Scope({}, opsets))
+    return _Import(onnx, model, values, given, partial=partial).imported(NameScope({}, opsets))
 
 
 @dataclass
@@ -94,7 +94,7 @@ class _Import:
         self.problems: list[str] = []
         self.nodes = 0
 
-    def imported(self, scope: Scope) -> Imported:
+    def imported(self, scope: NameScope) -> Imported:
         """All of it."""
         proto = self.model.graph
         self.initializers(proto, scope)
@@ -119,7 +119,7 @@ class _Import:
         tensors = [one for held in outputs for one in flat(held)]
         return Imported(dead_code(self.builder.finish(*tensors)), inputs, tuple(outputs))
 
-    def initializers(self, proto: Any, scope: Scope) -> None:
+    def initializers(self, proto: Any, scope: NameScope) -> None:
         """The constants of a graph."""
         for tensor in proto.initializer:
             try:
@@ -129,7 +129,7 @@ class _Import:
         for tensor in proto.sparse_initializer:
             raise tl.GraphError(f"the initializer {tensor.values.name!r} is sparse, and has no translation")
 
-    def read(self, nodes: Any, scope: Scope) -> None:
+    def read(self, nodes: Any, scope: NameScope) -> None:
         """Translate nodes, one after the other."""
         for node in nodes:
             self.nodes += 1
@@ -145,7 +145,7 @@ class _Import:
                 self.problems.append(str(error))
                 scope.held |= dict.fromkeys(node.output, _UNKNOWN)
 
-    def node(self, node: Any, scope: Scope, label: str) -> None:
+    def node(self, node: Any, scope: NameScope, label: str) -> None:
         """Translate a node."""
         operands: list[Held] = []
         for name in node.input:
@@ -185,7 +185,9 @@ class _Import:
         """Has an operator a row, or a function of the model?"""
         return (domain, name) in self.functions or _key(domain, name) in TRANSLATIONS
 
-    def results(self, node: Any, domain: str, opset: int, schema: Any, operands: list[Held], scope: Scope, label: str) -> Sequence[Held]:
+    def results(
+        self, node: Any, domain: str, opset: int, schema: Any, operands: list[Held], scope: NameScope, label: str
+    ) -> Sequence[Held]:
         """What a node makes: by the model's function, by a row, or by the function of the schema."""
         attributes = self.attributes(node, scope, schema)
         own = self.functions.get((domain, node.op_type))
@@ -196,7 +198,7 @@ class _Import:
         refusal: tl.TensorlangError | None = None
         if translation is not None:
             usual = defaults(self.onnx, schema)
-            words = Asked({name: self.plain(entry) for name, entry in (usual | attributes).items()})
+            words = TrackedArguments({name: self.plain(entry) for name, entry in (usual | attributes).items()})
             inline = lambda body, given: self.body(body, given, scope)  # noqa: E731 - a closure on the scope
             call = Call(self.builder, node.op_type, opset, operands, words, tuple(node.output), inline)
             try:
@@ -225,7 +227,7 @@ class _Import:
             raise refusal
         raise tl.GraphError(f"{label}: {node.domain + '.' * bool(node.domain)}{node.op_type} has no translation{self.near(node.op_type)}")
 
-    def attributes(self, node: Any, scope: Scope, schema: Any) -> dict[str, Any]:
+    def attributes(self, node: Any, scope: NameScope, schema: Any) -> dict[str, Any]:
         """The attributes of a node as messages; those that name one of the function around it, replaced by that."""
         made: dict[str, Any] = {}
         for entry in node.attribute:
@@ -255,7 +257,7 @@ class _Import:
         return value.decode() if isinstance(value, bytes) else value
 
     def function(
-        self, proto: Any, attributes: Mapping[str, Any], operands: Sequence[Held], scope: Scope, wanted: Sequence[str]
+        self, proto: Any, attributes: Mapping[str, Any], operands: Sequence[Held], scope: NameScope, wanted: Sequence[str]
     ) -> list[Held]:
         """A function, its nodes read in place of the one that calls it."""
         if scope.depth >= DEEPEST:
@@ -266,22 +268,22 @@ class _Import:
         held |= dict(zip(proto.input, operands, strict=False))
         given = {entry.name: entry for entry in proto.attribute_proto} | dict(attributes)
         opsets = {"": self.onnx.defs.onnx_opset_version()} | dict(scope.opsets) | dict(opsets_of(proto.opset_import))
-        inner = Scope(held, opsets, None, given, scope.depth + 1)
+        inner = NameScope(held, opsets, None, given, scope.depth + 1)
         asked = [inside if outside else "" for inside, outside in zip(proto.output, wanted, strict=False)]
         return self.inside(proto.node, asked, inner)
 
-    def body(self, proto: Any, operands: Sequence[Held], scope: Scope) -> list[Held]:
+    def body(self, proto: Any, operands: Sequence[Held], scope: NameScope) -> list[Held]:
         """A graph inside a node, for these operands."""
         if scope.depth >= DEEPEST:
             raise tl.GraphError(f"bodies stand more than {DEEPEST} deep in each other")
         if len(operands) != len(proto.input):
             raise tl.GraphError(f"the body {proto.name!r} takes {len(proto.input)} operands, not {len(operands)}")
         held = dict(zip((entry.name for entry in proto.input), operands, strict=True))
-        inner = Scope(held, scope.opsets, scope, scope.attributes, scope.depth + 1)
+        inner = NameScope(held, scope.opsets, scope, scope.attributes, scope.depth + 1)
         self.initializers(proto, inner)
         return self.inside(proto.node, [entry.name for entry in proto.output], inner)
 
-    def inside(self, nodes: Any, outputs: Sequence[str], scope: Scope) -> list[Held]:
+    def inside(self, nodes: Any, outputs: Sequence[str], scope: NameScope) -> list[Held]:
         """Read nodes, and give what these names stand for then."""
         around, listing = self.builder.origins, self.partial
         self.partial = False  # what is listed is the node of the model

@@ -22,18 +22,18 @@ class Imported:
 
 
 @dataclass(slots=True)
-class Scope:
+class NameScope:
     """The names of a graph or of a function, inside another graph whose names it knows, or with attributes of its own."""
 
     held: dict[str, Held]
     opsets: Mapping[str, int]
-    outer: Scope | None = None
+    outer: NameScope | None = None
     attributes: Mapping[str, Any] | None = None
     depth: int = 0
 
     def find(self, name: str) -> tuple[bool, Held]:
         """Is there such a name, and what does it stand for?"""
-        scope: Scope | None = self
+        scope: NameScope | None = self
         while scope is not None:
             if name in scope.held:
                 return True, scope.held[name]

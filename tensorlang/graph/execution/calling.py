@@ -12,7 +12,7 @@ from tensorlang.graph.definition import shape_at
 from tensorlang.graph.ir import Array, Graph, Value
 
 
-def bound(graph: Graph, inputs: Sequence[object]) -> tuple[list[Array], dict[str, int]]:
+def bind_inputs(graph: Graph, inputs: Sequence[object]) -> tuple[list[Array], dict[str, int]]:
     """The inputs as arrays without copies, and the sizes of the dims that they show. Raises `CallError`."""
     if len(inputs) != len(graph.inputs):
         names = ", ".join(map(str, graph.inputs))

@@ -22,7 +22,7 @@ import tensorlang as tl
 from tensorlang import kernels
 from tensorlang.graph.execution import background
 from tensorlang.graph.execution.assembly import Assembly, assembled
-from tensorlang.graph.execution.calling import bound
+from tensorlang.graph.execution.calling import bind_inputs
 from tensorlang.graph.execution.grouping import Group, groups
 from tensorlang.graph.execution.lanes import in_turn, side_by_side
 from tensorlang.graph.execution.ordering import ordered
@@ -100,7 +100,7 @@ class CompiledGraph:
 
     def _carefully(self, inputs: tuple[object, ...]) -> tuple[Array, ...]:
         """The same for inputs of which not all are as they should be, or whose sizes are new."""
-        arrays, sizes = bound(self.graph, inputs)
+        arrays, sizes = bind_inputs(self.graph, inputs)
         found = self.assembly(**sizes)
         if self.graph.dims:
             with self._lock:

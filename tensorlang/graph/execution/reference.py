@@ -11,14 +11,14 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang.graph.definition import of_node
-from tensorlang.graph.execution.calling import bound
+from tensorlang.graph.execution.calling import bind_inputs
 from tensorlang.graph.ir import Array, Graph, dims_in
 
 
 def inspect(graph: Graph, inputs: Sequence[object]) -> dict[str, Array]:
     """All values by name. Raises `CallError` for inputs that do not fit, `GraphError` for a graph that is not well formed."""
     graph.verify()
-    arrays, sizes = bound(graph, inputs)
+    arrays, sizes = bind_inputs(graph, inputs)
     values = dict(zip((value.name for value in graph.inputs), arrays, strict=True))
     values |= {constant.value.name: constant.array for constant in graph.constants}
     for node in graph.nodes:

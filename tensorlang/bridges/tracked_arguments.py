@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-class Asked(dict[str, Any]):
+class TrackedArguments(dict[str, Any]):
     """Arguments by name that remember which of them were asked for."""
 
     def __init__(self, held: Mapping[str, Any]) -> None:
@@ -26,9 +26,9 @@ class Asked(dict[str, Any]):
         self.asked.add(name)
         return super().get(name, default)
 
-    def changed(self, /, **values: Any) -> Asked:
+    def changed(self, /, **values: Any) -> TrackedArguments:
         """The same with other values of some arguments; what is asked of either is asked of both."""
-        made = Asked(dict.copy(self) | values)
+        made = TrackedArguments(dict.copy(self) | values)
         made.asked = self.asked
         self.asked.update(values)
         return made
