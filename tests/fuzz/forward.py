@@ -68,9 +68,9 @@ class Forward:
         """Is a nest small enough at these extents?"""
         return max(work(body, sizes_of(extents)) for body in (self.plain.body, nest.body)) <= limit
 
-    def wanted(self, arrays: Mapping[str, np.ndarray[Any, Any]], dims: Mapping[str, int], *, data: str) -> Needs | None:
-        """The dependences of the program on data of this name; None where they are too many to list."""
-        key = (data, *dims.values(), *(array.shape for array in arrays.values()))
+    def wanted(self, arrays: Mapping[str, np.ndarray[Any, Any]], dims: Mapping[str, int]) -> Needs | None:
+        """The dependences of the program on these data; None where they are too many to list."""
+        key = (*dims.values(), *((array.shape, array.tobytes()) for array in arrays.values()))
         if key not in self.known:
             try:
                 self.known[key] = dependences(self.plain, arrays, dims)
@@ -78,9 +78,9 @@ class Forward:
                 self.known[key] = None
         return self.known[key]
 
-    def wrong(self, nest: Nest, arrays: Mapping[str, np.ndarray[Any, Any]], dims: Mapping[str, int], *, data: str) -> str | None:
+    def wrong(self, nest: Nest, arrays: Mapping[str, np.ndarray[Any, Any]], dims: Mapping[str, int]) -> str | None:
         """What does not point forward in a marked nest; None where all does. Raises `TooMuch` where that cannot be told."""
-        wanted = self.wanted(arrays, dims, data=data)
+        wanted = self.wanted(arrays, dims)
         if wanted is None:
             raise TooMuch
         return violation(wanted, nest, arrays, dims)

@@ -170,7 +170,7 @@ class Judge:
         self.say("forward")
         arrays = {**operands(program, case, extents, twin=False), **blank(forward.plain, extents)}
         try:
-            wrong = forward.wrong(forward.shadow, arrays, dims_of(schedule, extents), data="drawn")
+            wrong = forward.wrong(forward.shadow, arrays, dims_of(schedule, extents))
         except TooMuch:
             self.tally.add("forward", "too much")
             return

@@ -23,4 +23,4 @@ def judge(s: tl.Schedule, dims: dict[str, int] | None = None, *, rtol: float = 1
     forward = Forward(plain)
     forward.follow(s.directives, s.nest)
     assert forward.shadow is not None
-    assert forward.wrong(forward.shadow, {**given, **blank(plain, dims)}, dims, data="drawn") is None
+    assert forward.wrong(forward.shadow, {**given, **blank(plain, dims)}, dims) is None
