@@ -98,9 +98,12 @@ class Reader:
         return TrackedArguments({one.name: self.argument(given.get(one.name, one.default_value)) for one in known})
 
     def argument(self, value: Any) -> Any:
-        """An argument: values for nodes, words for types."""
+        """An argument: values for nodes, words for types. Raises `GraphError` for a node that became nothing: a size over 2."""
         if isinstance(value, self.torch.fx.Node):
-            return self.became[value.name]
+            became = self.became[value.name]
+            if became is None:
+                raise tl.GraphError(f"it reads {value.name}{_at(value)}, which has no translation")
+            return became
         if isinstance(value, tuple | list):
             return tuple(self.argument(entry) for entry in value)
         if isinstance(value, self.torch.dtype):

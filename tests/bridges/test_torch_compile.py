@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import tomllib
 from collections.abc import Iterator
@@ -137,6 +138,32 @@ def test_one_graph_serves_every_size_forward_and_backward() -> None:
         net(x).square().sum().backward()
         torch.testing.assert_close(found, x.grad, rtol=1e-4, atol=1e-5)
     assert len(calls) == 1 and torch_compile.fallbacks() == ()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda x: x * (x.shape[0] / 2),
+        lambda x: torch.where(x > 0, x, x.shape[0] * 1.5),
+        lambda x: (x.new_full((2,), x.shape[0] / 3), x.clamp(max=x.shape[0] / 8)),
+    ],
+)
+def test_numbers_that_sizes_are_divided_into_are_those_of_torch(part: Any) -> None:
+    compiled = torch.compile(part, backend="tensorlang", dynamic=True)
+    for rows in (3, 4, 7):
+        x = torch.randn(rows, 5)
+        torch.testing.assert_close(compiled(x), part(x))
+
+
+def test_gradients_of_norms_by_batches_of_any_size_are_those_of_torch() -> None:
+    plain = nn.BatchNorm2d(4)
+    compiled = torch.compile(copy.deepcopy(plain), backend="tensorlang", dynamic=True)
+    for images in (3, 5):
+        x = torch.randn(images, 4, 4, 4)
+        inputs = [x.clone().requires_grad_() for _ in range(2)]
+        for model, given in zip((plain, compiled), inputs, strict=True):
+            (model(given) ** 3).sum().backward()
+        torch.testing.assert_close(inputs[1].grad, inputs[0].grad, rtol=1e-4, atol=1e-4)
 
 
 def test_a_size_with_a_range_is_a_dim_with_that_range(monkeypatch: pytest.MonkeyPatch) -> None:
