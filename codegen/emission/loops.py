@@ -12,7 +12,7 @@ from tensorlang import ir
 from tensorlang.codegen.emission.affine import LANE, Polynomial, number, of
 from tensorlang.codegen.emission.expression import value
 from tensorlang.codegen.emission.frame import Frame, readable
-from tensorlang.codegen.emission.types import I64, Value, known, lanes_of, literal
+from tensorlang.codegen.emission.types import I32, I64, Value, known, lanes_of, literal
 from tensorlang.errors import InternalError
 from tensorlang.schedules.rewriting.edit import literal_extent
 
@@ -82,12 +82,21 @@ def vector(frame: Frame, loop: ir.For, body: Body) -> None:
 
 
 def lane_by_lane(frame: Frame, body: Body) -> None:
-    """What stands in a vector loop for each of its lanes in turn, as iterations."""
-    lanes, axis = frame.lanes, frame.lane_axis
-    with frame.loop():
+    """What stands in a vector loop for each of its lanes that is on in turn, as iterations."""
+    lanes, axis, mask = frame.lanes, frame.lane_axis, frame.mask
+
+    def where_on(inside: Frame) -> None:
+        if mask is None:
+            body(inside)
+            return
+        with inside.builder.if_then(inside.builder.extract_element(mask, literal(I32, next(lane)))), inside.branch():
+            body(inside)
+
+    lane = iter(range(lanes))
+    with frame.loop(), frame.masked(None):
         first = frame.space.polynomial(ir.Axis(axis)) - of(LANE)
         frame.lanes, frame.lane_axis = 0, ""
-        _written_out(frame, axis, first, lanes, body)
+        _written_out(frame, axis, first, lanes, where_on)
         frame.lanes, frame.lane_axis = lanes, axis
 
 

@@ -130,7 +130,10 @@ def _store(frame: Frame, stmt: ir.Store) -> None:
         return
     values = _values(frame, stmt, accesses)
     if uniform and (stmt.reducer is not None or any(map(lanes_of, values))):
-        raise InternalError(f"all lanes of {frame.lane_axis} write one element of {stmt.buffers[0].name} in stage {stmt.stage}")
+        if frame.mask is None:
+            raise InternalError(f"all lanes of {frame.lane_axis} write one element of {stmt.buffers[0].name} in stage {stmt.stage}")
+        loops.lane_by_lane(frame, lambda inside: _store(inside, stmt))
+        return
     if uniform and not frame.wanted:
         assert frame.mask is not None
         with frame.builder.if_then(any_lane(frame.builder, frame.mask)):
