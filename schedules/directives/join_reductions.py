@@ -15,8 +15,8 @@ What both read is read once, and what both compute of it is computed once. The j
 at its place. Each component is combined as before, in the same order.
 
 Legal where each reduction stands in loops of its own that no directive has changed, over equal ranges and with one element for each
-iteration of its outer loops, where neither reads what the other computes, and nothing between the two reads or writes what the first
-computes, or writes what it reads.
+iteration of its outer loops, under no condition (of `where=`, or of a range that data decides), where neither reads what the other
+computes, and nothing between the two reads or writes what the first computes, or writes what it reads.
 """
 
 from __future__ import annotations
@@ -86,6 +86,9 @@ class JoinReductions(Directive):
         return self._part(nest, starts[0]), self._part(nest, found[0])
 
     def _part(self, nest: Nest, store: Store) -> _Part:
+        if any(isinstance(part, ir.If) and any(found is store for found in stores(part)) for part in statements(nest.body)):
+            reason = f"{store.stage!r} combines under a condition; select the identity where it fails: tl.sum(tl.select(cond, x, 0), ...)"
+            raise self._refusal("TL-S304", reason)
         whole: Stmt = next(part for part in statements(nest.body) if _is_nest_of(part, store))
         loops: list[For] = []
         inner = whole
