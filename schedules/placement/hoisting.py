@@ -16,7 +16,7 @@ from tensorlang import ir
 from tensorlang.ir import Alloc, Axis, Block, Buffer, Compare, Expr, For, If, Nest, Prefetch, Relation, Stmt, Store, allocate, block
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, renamed, sides
-from tensorlang.ir.traverse import axes_of, expressions, map_expressions, map_own_expressions, map_statements, statements
+from tensorlang.ir.traverse import axes_of, expressions, map_expressions, map_own_expressions, map_statements, statements, unless_empty
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.legality.in_bounds import place_facts, sides_left
@@ -205,8 +205,7 @@ def _unhinted(part: Stmt, local: dict[str, Buffer]) -> Stmt:
     """The statement without hints about what it computes: they are about the box."""
     if isinstance(part, Prefetch) and part.buffer.name in local:
         return Block(())
-    rest = map_statements(part, lambda inner: _unhinted(inner, local))
-    return rest.body if isinstance(rest, For) and rest.body == Block(()) else rest
+    return unless_empty(map_statements(part, lambda inner: _unhinted(inner, local)))
 
 
 def _require_readable(nest: Nest, place: Placement, parts: Sequence[Stmt], outer: tuple[For, ...], loop: str) -> None:

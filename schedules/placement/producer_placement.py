@@ -19,7 +19,7 @@ from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import bounds, closure, derived_values, equations, in_scope, sides
-from tensorlang.ir.traverse import axes_of, expressions, map_children, map_expressions, map_statements, statements, substitute
+from tensorlang.ir.traverse import axes_of, expressions, map_children, map_expressions, map_statements, statements, substitute, unless_empty
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import Access, accesses, facts_of
 from tensorlang.schedules.legality.dependences import conflict
@@ -395,6 +395,6 @@ def with_stage_moved(
             case For() if part is start:
                 return around(map_expressions(map_statements(part, rewrite), read))
             case _:
-                return map_statements(part, rewrite)
+                return unless_empty(map_statements(part, rewrite))
 
     return rewrite(stmt)

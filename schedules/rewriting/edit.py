@@ -12,7 +12,7 @@ from tensorlang.ir import Alloc, Binary, Block, Buffer, Const, Expr, For, If, Ne
 from tensorlang.ir.mentions import among, map_among, mentions, parts_among, positions
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import relation_names
-from tensorlang.ir.traverse import map_statements, statements, substatements
+from tensorlang.ir.traverse import map_statements, statements, substatements, unless_empty
 from tensorlang.schedules.directive import Refusal
 
 AUXILIARY: Final = (".init", ".load", ".store", ".add", ".prefetch")
@@ -157,7 +157,7 @@ def without_alloc(stmt: Stmt, buffer: Buffer) -> Stmt:
         return allocate((other for other in stmt.buffers if other != buffer), without_alloc(stmt.body, buffer))
     if isinstance(stmt, Prefetch) and stmt.buffer == buffer:
         return Block(())
-    return map_among(stmt, (buffer.name,), lambda part: without_alloc(part, buffer))
+    return unless_empty(map_among(stmt, (buffer.name,), lambda part: without_alloc(part, buffer)))
 
 
 def allocated_names(stmt: Stmt) -> frozenset[str]:

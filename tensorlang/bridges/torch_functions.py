@@ -18,7 +18,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang.bridges.torch_frozen import Frozen
-from tensorlang.bridges.torch_graphs import Reader
+from tensorlang.bridges.torch_graphs import Reader, packet
 from tensorlang.graph import Graph, Value
 from tensorlang.graph.passes import dead_code
 
@@ -83,6 +83,9 @@ def _try(reader: Reader, node: Any, failed: dict[Any, str], torch: Any) -> None:
         failed[node] = "" if taken else str(error)
         if taken:  # of several results one has no translation
             failed.setdefault(node.args[0], str(error))
+    if packet(node.target) == "aten.as_strided":  # it speaks of memory, which torch alone lays out as it was traced
+        for source in _sources(node):
+            failed.setdefault(source, "")
     known = node.meta.get("val")
     if isinstance(known, torch.Tensor):
         try:
@@ -91,6 +94,18 @@ def _try(reader: Reader, node: Any, failed: dict[Any, str], torch: Any) -> None:
             reader.became[node.name] = None
     else:
         reader.became[node.name] = known if isinstance(known, tuple | list) else None
+
+
+def _sources(node: Any) -> list[Any]:
+    """All calls from which a node is computed."""
+    found: dict[Any, None] = {}
+    waiting = list(node.all_input_nodes)
+    while waiting:
+        source = waiting.pop()
+        if source.op == "call_function" and source not in found:
+            found[source] = None
+            waiting += source.all_input_nodes
+    return list(found)
 
 
 def _in_parts(module: Any, failed: Mapping[Any, str], weights: frozenset[str], torch: Any) -> Function:
@@ -139,7 +154,8 @@ def _reader(module: Any, torch: Any) -> Reader:
             held = operator.attrgetter(node.target)(module)
             if not isinstance(held, torch.Tensor):
                 raise tl.GraphError(f"{node.name}: what the graph holds is a {type(held).__name__}, and no tensor")
-            reader.became[node.name] = reader.builder.constant(array(held, torch).copy(), node.name)
+            with import_module("torch._subclasses.fake_tensor").unset_fake_temporarily():  # it holds elements, whatever is traced
+                reader.became[node.name] = reader.builder.constant(array(held, torch).copy(), node.name)
     return reader
 
 

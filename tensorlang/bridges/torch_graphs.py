@@ -78,10 +78,10 @@ class Reader:
         return made
 
     def check(self, node: Any, made: Any, types: list[Type | None]) -> None:
-        """A translation has the types that torch says."""
+        """Raises `GraphError` where a translation has not the type that torch says."""
         for value, kind in zip(made if isinstance(made, tuple | list) else (made,), types, strict=False):
-            if isinstance(value, Value) and kind is not None and value.type != kind:
-                raise tl.InternalError(f"{node.name}{_at(node)}: {node.target} gives {kind}, and its translation {value.type}")
+            if isinstance(value, Value) and kind is not None and not _is_alike(value.type, kind):
+                raise tl.GraphError(f"{node.name}{_at(node)}: {node.target} gives {kind} here, and its translation {value.type}")
 
     def heard(self, node: Any, arguments: TrackedArguments) -> None:
         """Raises `GraphError` for an argument that is not its default and that the translation did not ask for."""
@@ -145,6 +145,12 @@ class Reader:
             least, most = (int(bound) if str(bound).isdigit() else None for bound in (range_of.lower, range_of.upper))
             self._dims[name] = tl.dim(identifier(name), least or 0, *(() if most is None or most >= 1 << 48 else (most,)))
         return self._dims[name]
+
+
+def _is_alike(one: Type, other: Type) -> bool:
+    """Are types the same, sizes by their values? A sum is the same sum in another order."""
+    same = one.dtype == other.dtype and len(one.shape) == len(other.shape)
+    return same and all(a == b or a - b == 0 for a, b in zip(one.shape, other.shape, strict=True))
 
 
 def packet(target: Any) -> str:

@@ -22,6 +22,9 @@ from tensorlang.graph.operators import find
 RESERVED: Final = frozenset({*keyword.kwlist, "let", "constant", "inf", "nan"})
 """What a text of let-bindings means otherwise."""
 
+_UNFIT: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+"""What a definition raises that is handed something else than it is written for."""
+
 LONGEST: Final = 190
 """Letters of a name; a longer one keeps so many less that there is room for a number."""
 
@@ -104,9 +107,9 @@ class Builder:
             types = [None if value is None else value.type for value in values]
             spelled = entry.spelled(attributes or {}, types)
             results = defined(entry, types, spelled).types
-        except tl.DefinitionError as error:
+        except (tl.DefinitionError, *_UNFIT) as error:
             place = f" ({where[0]})" if where and str(where[0]) else ""
-            raise tl.GraphError(f"{operator}{place}: {error}") from None
+            raise tl.GraphError(f"{operator}{place}: {_why(error, attributes or {})}") from None
         every = (name,) if isinstance(name, str | None) else name
         if not isinstance(every, (list, tuple)) or not all(isinstance(one, str | None) for one in every):
             raise tl.GraphError(f"name= of {operator} is a string, or one for each result, not {name!r:.60}")
@@ -150,6 +153,14 @@ class Builder:
         self._numbers[stem] = number
         value = self._values[label] = Value(label, kind)
         return value
+
+
+def _why(error: Exception, attributes: Mapping[str, object]) -> str:
+    """What is wrong with a call of an operator whose definition took its arguments for others."""
+    if isinstance(error, tl.DefinitionError):
+        return str(error)
+    given = ", ".join(f"{name}={value!r:.60}" for name, value in attributes.items()) or "no attributes"
+    return f"its operands and attributes do not fit together ({given}): {error}"
 
 
 def _known(value: Value) -> Value:

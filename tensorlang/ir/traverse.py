@@ -265,6 +265,15 @@ def substatements(stmt: Stmt) -> tuple[Stmt, ...]:
             assert_never(stmt)
 
 
+def unless_empty(stmt: Stmt) -> Stmt:
+    """A statement, or nothing for a loop or a condition around nothing."""
+    match stmt:
+        case For(body=Block(())) | If(then=Block(()), orelse=None):
+            return Block(())
+        case _:
+            return stmt
+
+
 def map_statements(stmt: Stmt, fn: Callable[[Stmt], Stmt]) -> Stmt:
     """The same statement over `fn` of each direct part; itself where nothing changed."""
     old = substatements(stmt)

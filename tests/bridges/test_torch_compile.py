@@ -155,6 +155,32 @@ def test_numbers_that_sizes_are_divided_into_are_those_of_torch(part: Any) -> No
         torch.testing.assert_close(compiled(x), part(x))
 
 
+def _first_row_set(x: Any) -> Any:
+    y = x + 0
+    y[0] = 1
+    return y
+
+
+@pytest.mark.parametrize(
+    ("part", "shapes", "dynamic"),
+    [
+        (lambda x: x * torch.tensor([1.0, 2.0, 3.0]), [(2, 3)], None),
+        (_first_row_set, [(2, 3)], None),
+        (_first_row_set, [(2, 3)], True),
+        (lambda x, y: torch.cat([x, y]), [(2, 4), (3, 4)], True),
+        (lambda x: x.roll(1, 0), [(3,)], True),
+        (lambda x: x.roll((-2, 1), (0, 1)), [(3, 4)], True),
+        (lambda x: (x.t() + 1).as_strided((2,), (2,)), [(2, 3)], None),
+        (lambda x: x.softmax(-1, dtype=torch.float64), [(2, 3)], None),
+    ],
+)
+def test_what_eager_code_does_beside_calls_of_layers_is_what_torch_does(part: Any, shapes: list[tuple[int, ...]], dynamic: Any) -> None:
+    compiled = torch.compile(part, backend="tensorlang", dynamic=dynamic)
+    for more in (0, 1):
+        given = [torch.randn(shape[0] + (more if dynamic else 0), *shape[1:]) for shape in shapes]
+        torch.testing.assert_close(compiled(*given), part(*given))
+
+
 def test_gradients_of_norms_by_batches_of_any_size_are_those_of_torch() -> None:
     plain = nn.BatchNorm2d(4)
     compiled = torch.compile(copy.deepcopy(plain), backend="tensorlang", dynamic=True)

@@ -105,6 +105,7 @@ def test_reductions_along_several_axes_and_all() -> None:
     np.testing.assert_allclose(run("sum", x, dim=(0, -1)), x.sum((0, 2)), rtol=1e-5)
     np.testing.assert_allclose(run("mean", x), x.mean(), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(run("var", x, dim=1), x.var(1, ddof=1), rtol=1e-5)
+    assert np.isposinf(run("var", x, dim=1, correction=x.shape[1] + 2)).all()  # as torch has it, not below 0
     np.testing.assert_allclose(run("var", x, dim=(0, 2), correction=0, keepdim=True), x.var((0, 2), keepdims=True), rtol=1e-5)
     assert run("any", B, dim=0).tolist() == B.any(0).tolist() and run("all", B).tolist() == B.all()
     assert run("sum", I.astype("int32")).dtype == np.int64

@@ -30,6 +30,12 @@ def test_inverse_hyperbolic_functions(name: str, function: np.ufunc) -> None:
     np.testing.assert_allclose(run(name, operand), function(operand), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_inverse_of_sinh_is_exact_where_squares_are_not(dtype: str) -> None:
+    operand = np.array([np.inf, -np.inf, np.finfo(dtype).max, -1e19, 1e8, 9000, -8000, 2e-8, 0], dtype)
+    np.testing.assert_allclose(run("asinh", operand), np.arcsinh(operand), rtol=1e-6)
+
+
 def test_angles_of_two_numbers() -> None:
     left, right = np.array([1, -1, 0, 0, 2, -0.0], "f4"), np.array([1, -1, -1, 0, 0, -1], "f4")
     np.testing.assert_allclose(run("atan2", left, right), np.arctan2(left, right), rtol=1e-6)

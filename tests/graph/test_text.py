@@ -269,6 +269,8 @@ def test_a_dim_has_one_pair_of_bounds() -> None:
         (lambda b, x: b("slice", x, dim=0, start=2, end=9), "elements 2 to 9 by 1 are none of axis 0"),
         (lambda b, x: b("add", Builder().input((3, 4)), x), "belongs to another graph"),
         (lambda b, x: b("reluu", x), "did you mean 'relu'"),
+        (lambda b, x: b("sum", x, dim="x"), r"sum \(model.py:3\): its operands and attributes do not fit together \(dim='x'\)"),
+        (lambda b, x: b("slice", x, dim=0, start=0, end=None), "do not fit together"),
         (lambda b, x: b.constant(np.array(["a"])), "is not a tensorlang type"),
     ],
 )

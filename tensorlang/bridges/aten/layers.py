@@ -29,7 +29,10 @@ def scaled_sum(product: Translation) -> Translation:
 
     def translation(call: Call) -> Value:
         factors = [(call["self"], call["beta"]), (product(call), call["alpha"])]
-        return call("add", *(one if factor == 1 else call.builder("mul", one, call.as_type(factor, one.dtype)) for one, factor in factors))
+        scaled = [one if factor == 1 else call.builder("mul", one, call.as_type(factor, one.dtype)) for one, factor in factors]
+        if call["beta"] == 0 and scaled[1].type == call.types[0]:  # then `self` is not looked at, whatever it holds
+            return scaled[1]
+        return call("add", *scaled)
 
     return translation
 

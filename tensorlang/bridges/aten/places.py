@@ -58,7 +58,7 @@ def rolled(call: Call) -> Value:
     made = source if dims else call.flat(source)
     for shift, dim in zip(call["shifts"], dims or (0,), strict=True):
         extent = made.shape[dim]
-        cut = -shift % extent if not isinstance(extent, int) or extent else 0
+        cut = (extent * abs(shift) - shift) % extent if not isinstance(extent, int) or extent else 0  # dims are not below 0
         if isinstance(cut, int) and cut == 0:
             continue
         parts = [call.builder("slice", made, dim=dim, start=start, end=end) for start, end in ((cut, extent), (0, cut))]

@@ -120,7 +120,7 @@ def written(call: Call) -> Value:
 def selected(call: Call) -> Value:
     """`select_scatter`: one element of an axis replaced."""
     dim = call["dim"] % len(call["self"].shape)
-    index = call["index"] % call["self"].shape[dim]
+    index = call["index"] if call["index"] >= 0 else call["index"] + call["self"].shape[dim]
     src = call.reshaped(call["src"], (*call["src"].shape[:dim], 1, *call["src"].shape[dim:]))
     return written(call.changed(src=src, dim=dim, start=index, end=index + 1, step=1))
 

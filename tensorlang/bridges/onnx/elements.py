@@ -23,7 +23,8 @@ def power(call: Call) -> Value:
     base, exponent = call[0], call[1]
     if base.dtype.is_floating:
         return call("pow", base, call.cast(exponent, base.dtype))
-    return call.cast(call("round", call("pow", call.cast(base, "float64"), call.cast(exponent, "float64"))), base.dtype)
+    made = call("pow", call.cast(base, "float64"), call.cast(exponent, "float64"))
+    return call.cast(made if exponent.dtype.is_floating else call("round", made), base.dtype)
 
 
 def modulo(call: Call) -> Value:

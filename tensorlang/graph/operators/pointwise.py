@@ -10,6 +10,7 @@ A number is an operand without axes; types do not mix silently, `to` converts. F
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from functools import reduce
 from typing import Any, Final
@@ -135,6 +136,8 @@ def _trunc_divide(x: tl.Expr, y: tl.Expr) -> tl.Expr:
 
 
 _FLOATING: Final = ("float16", "bfloat16", "float32", "float64")
+_ASINH_FAR: Final = {"float16": 64.0, "bfloat16": 32.0, "float32": 2.0**13, "float64": 2.0**28}
+"""From where on `x*x + 1` is `x*x` in a type."""
 
 
 def _remainder(x: tl.Expr, y: tl.Expr) -> tl.Expr:
@@ -143,6 +146,13 @@ def _remainder(x: tl.Expr, y: tl.Expr) -> tl.Expr:
         return x % y
     same = (x == 0.0) | ((x < 0.0) == (y < 0.0))
     return tl.select(tl.isinf(y) & tl.isfinite(x), tl.select(same, x, y), x - tl.floor(x / y) * y)
+
+
+def _asinh(x: tl.Expr) -> tl.Expr:
+    """Log of `|x| + sqrt(x*x + 1)`, which is twice `|x|` where nothing is left of the 1, and where the square may be too large."""
+    size = tl.abs(x)
+    near = tl.log1p(size + x * x / (tl.sqrt(x * x + 1.0) + 1.0))
+    return tl.sign(x) * tl.select(size < _ASINH_FAR[str(x.dtype)], near, tl.log(size) + math.log(2.0))
 
 
 def _fmod(x: tl.Expr, y: tl.Expr) -> tl.Expr:
@@ -168,7 +178,7 @@ SMOOTH: Final[dict[str, Callable[..., Any]]] = {
     "hardsigmoid": lambda x: tl.clamp(x + 3.0, 0.0, 6.0) / 6.0,
     "hardswish": lambda x: x * tl.clamp(x + 3.0, 0.0, 6.0) / 6.0,
     "acosh": lambda x: tl.log(x + tl.sqrt(x - 1.0) * tl.sqrt(x + 1.0)),
-    "asinh": lambda x: tl.sign(x) * tl.log1p(tl.abs(x) + x * x / (tl.sqrt(x * x + 1.0) + 1.0)),
+    "asinh": _asinh,
     "atanh": lambda x: 0.5 * tl.log1p(2.0 * x / (1.0 - x)),
     "mish": lambda x: x * tl.tanh(tl.log1p(tl.exp(x))),
     "softsign": lambda x: x / (tl.abs(x) + 1.0),

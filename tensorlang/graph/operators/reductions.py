@@ -76,7 +76,7 @@ def var(input: tl.Tensor, dim: Axes = None, correction: float = 1, keepdim: bool
     """The variance along axes: squared distances from the mean, added up and divided by their number less `correction`."""
     centre = reduced(input, dim, True, lambda x, over: tl.mean(x, axis=over), "var_mean")
     count = math.prod(input.shape[axis] for axis in dim)
-    number = (count - correction) if isinstance(count, int) else tl.cast(count.as_expr(), input.dtype) - correction
+    number = max(count - correction, 0) if isinstance(count, int) else tl.maximum(tl.cast(count.as_expr(), input.dtype) - correction, 0)
     index = [0 if axis in dim else None for axis in range(len(input.shape))]
 
     def distance(*at: Any) -> Any:
