@@ -12,7 +12,7 @@ The initialisation of the tile that the loops inside `loop` touch is computed be
 move the element, named after the stage `C.init`.
 
 Legal where no iteration of the loops around it has touched the tile before (the loops of the reduction stand at `loop` or inside),
-and the tile is the same for all iterations of the reduction.
+the tile is the same for all iterations of the reduction, and nothing between the two reads or writes what the initialisation writes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Binary, For, If, Nest, SplitRelation, Store, block, const
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import axes_counted_with, closure, in_scope
-from tensorlang.ir.traverse import axes_of, loads_of
+from tensorlang.ir.traverse import axes_of, expressions, loads_of, statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.legality.dependences import repeated
@@ -90,6 +90,7 @@ class DecomposeReduction(Directive):
         if not covers(nest, store, start, loops) or access_guard(nest, store.buffers[0], store.index, (*around, *tile), held) is not None:
             reason = f"the loops around and inside {short(self.loop)!r} do not visit just the elements that {start.stage!r} initialises"
             raise Refusal("TL-S301", reason, stage=store.stage, loop=self.loop)
+        self._require_unread(nest, start, loop)
         self._require_first(nest, store, around, shared)
         for part in around:
             if part.loop not in own | shared and literal_extent(part) != 1:
@@ -144,6 +145,21 @@ class DecomposeReduction(Directive):
             )
         _require_static(own[0], self.loop)
         return own[0], starts[0]
+
+    def _require_unread(self, nest: Nest, start: Store, loop: For) -> None:
+        """Refuse where something in between would find what was there before the initialisation: a reduction may combine nothing."""
+        order = list(statements(nest.body))
+        first, last = (next(place for place, part in enumerate(order) if part is other) for other in (start, loop))
+        names = {buffer.name for buffer in start.buffers}
+        for part in order[first + 1 : last]:
+            read = {getattr(load.buffer, "name", "") for expr in expressions(part) for load in loads_of(expr)}
+            if names & (read | {buffer.name for buffer in getattr(part, "buffers", ()) if isinstance(part, Store)}):
+                raise Refusal(
+                    "TL-S301",
+                    f"what stands between {start.stage!r} and {short(self.loop)!r} reads or writes what the first writes",
+                    stage=start.stage,
+                    loop=self.loop,
+                )
 
     def _require_first(self, nest: Nest, store: Store, around: list[For], shared: set[str]) -> None:
         """Refuse where the initialisation would run again on elements that earlier iterations have combined into."""

@@ -8,7 +8,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.schedules.schedule import Verdict
-from tests.schedules.programs import check, matmul
+from tests.schedules.programs import check, code_and_reason, matmul
 from tests.thinned import crossed
 
 
@@ -150,3 +150,12 @@ def test_a_loop_that_counts_elements_and_the_reduction_at_once_places_no_tile() 
         s = tl.Schedule(matmul(3, 4, k))
         s.fuse("j", "k")
         assert code(s.can("decompose_reduction", "j_k")) == "TL-S104"
+
+
+def test_a_start_does_not_move_past_what_reads_it_of_a_reduction_that_combines_nothing() -> None:
+    A, k = tl.placeholder((4, 6), name="A"), tl.reduce_axis(6, name="k")
+    T = tl.compute((4,), lambda i: tl.sum(A[i, k], axis=k, where=k > k + 0), name="T")
+    s = tl.Schedule(tl.compute((4,), lambda i: T[i] + 1, name="U"))
+    s.reverse_compute_at("U", "T.init.i")
+    reason = "what stands between 'T.init' and 'k' reads or writes what the first writes"
+    assert code_and_reason(s, "decompose_reduction", "T.k") == ("TL-S301", reason)
