@@ -227,7 +227,8 @@ def told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
     """Does the element tell every axis that the stored value speaks of, so that iterations which write one element write one value?
 
     The tiles of a "shift" split write an element twice, and so does storage that is filled in every iteration. An index tells an axis
-    that it is but for what stays the same in the chain, and what is derived from such axes alone. It does not tell what it was derived
+    that it is but for what stays the same around the chain, and what is derived from such axes alone; of a loop inside the chain two
+    iterations that write the element may be at different ones. It does not tell what it was derived
     from: `p = f // 5` leaves open which f, and `q = q_s - p` both of q_s and p.
     """
     store = next(part for part in statements(chain[0]) if id(part) == write.source)
@@ -242,11 +243,10 @@ def told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
     private = set(allocations(chain[-1].body))
     hidden = any(load.buffer in private for value in store.values for load in loads_of(value))
     spoken = [expr for part in statements(chain[-1].body) for expr in expressions(part)] if hidden else store.values
-    loops = {loop.loop for loop in chain}
     derived = {axis: value for relation in nest.relations for axis, value in derived_values(relation).items()}
 
     def is_told(axis: str) -> bool:
-        if axis in known or not closure(nest, (axis,)) & loops:
+        if axis in known or not closure(nest, (axis,)) & moving:
             return True
         return axis in derived and all(map(is_told, axes_of(derived[axis])))
 

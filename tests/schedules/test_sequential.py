@@ -254,6 +254,16 @@ def test_an_order_that_cannot_show_may_change_under_set() -> None:
     check(last)
 
 
+def test_what_a_loop_inside_decides_is_not_the_same_value() -> None:
+    C, A = tl.placeholder((7, 7), "int64", name="C"), tl.placeholder((7,), name="A")
+    zero = tl.compute((2,), lambda b: tl.cast(-1.0, "float32"), name="zero")
+    p, q = tl.reduce_axis(7, name="p"), tl.reduce_axis(7, name="q")
+    s = tl.Schedule(tl.scatter(zero, (p, q), lambda p, q: tl.clamp(C[p, q], 0, 1), lambda p, q: A[q], "set", name="S"))
+    outer, inner = s.split("S.p", 4)
+    assert not s.can("reorder", inner, outer)
+    assert not s.can("parallel", "S.p_o")
+
+
 @pytest.mark.parametrize("steps", [0, tl.dim("n")])
 def test_what_differs_between_steps_is_not_written_to_where_there_are_none(steps: Any) -> None:
     """Of no steps nothing is proved: what is computed in each of them may stand before them, where nobody has it."""
