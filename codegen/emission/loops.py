@@ -84,19 +84,16 @@ def vector(frame: Frame, loop: ir.For, body: Body) -> None:
 def lane_by_lane(frame: Frame, body: Body) -> None:
     """What stands in a vector loop for each of its lanes that is on in turn, as iterations."""
     lanes, axis, mask = frame.lanes, frame.lane_axis, frame.mask
-
-    def where_on(inside: Frame) -> None:
-        if mask is None:
-            body(inside)
-            return
-        with inside.builder.if_then(inside.builder.extract_element(mask, literal(I32, next(lane)))), inside.branch():
-            body(inside)
-
-    lane = iter(range(lanes))
     with frame.loop(), frame.masked(None):
         first = frame.space.polynomial(ir.Axis(axis)) - of(LANE)
         frame.lanes, frame.lane_axis = 0, ""
-        _written_out(frame, axis, first, lanes, where_on)
+        for lane in range(lanes):
+            frame.bind(axis, first + number(lane))
+            if mask is None:
+                body(frame)
+                continue
+            with frame.builder.if_then(frame.builder.extract_element(mask, literal(I32, lane))), frame.branch():
+                body(frame)
         frame.lanes, frame.lane_axis = lanes, axis
 
 

@@ -183,14 +183,13 @@ def _optimized(text: str, machine: TargetMachine, passes: Passes, pipeline: Pipe
     with _module(text, machine, passes.level) as (module, target_machine):
         optimize(_llvm(), module, target_machine, passes, pipeline)
         wrong = _why_invalid(module)
-        source = text if wrong is not None else str(module) if byte_shuffles.KIND in text else ""
-        source = byte_shuffles.apart(source, machine.features, text) or ("" if wrong is None else text)
-        if not source:
+        source = byte_shuffles.apart(module if wrong is None else text, text, machine.features)
+        if wrong is None and source is None:
             yield module, target_machine
             return
     if wrong is not None:
         _log.warning("code for %s is not optimised, since LLVM makes invalid code of it: %s", machine.cpu, wrong.partition("\n")[0])
-    with _module(source, machine, passes.level) as (module, target_machine):
+    with _module(source or text, machine, passes.level) as (module, target_machine):
         if wrong is not None:
             optimize(_llvm(), module, target_machine, replace(passes, level=0), "default")
         yield module, target_machine

@@ -12,6 +12,7 @@ pieces of assembly end the search.
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Final
 
@@ -22,19 +23,19 @@ _SHUFFLE: Final = re.compile(
 )
 
 
-def apart(module: str, *features: str) -> str | None:
-    """A module, as text, in which no arithmetic is beside such a shuffle; None for one that has none, or is for another processor.
+def apart(module: object, emitted: str, features: str) -> str | None:
+    """A module in which no arithmetic is beside such a shuffle, as text; None where it has none, or is for another processor.
 
-    `features` are texts in which those of the functions stand.
+    `module` is what became of the text `emitted`, and printed only where that has such vectors; features stand in it, or in `features`.
     """
-    if KIND not in module or not any("+avx512bw" in told for told in features):
+    if KIND not in emitted or not any("+avx512bw" in told for told in (emitted, features)):
         return None
-    found = 0
+    numbers = itertools.count()
 
     def kept(match: re.Match[str]) -> str:
-        nonlocal found
         blanks, name, of, order = match.groups()
-        before, after, found = f"%before.{found}", f"%after.{found}", found + 1
+        place = next(numbers)
+        before, after = f"%before.{place}", f"%after.{place}"
         lines = (
             f'{before} = call {KIND} asm "", "=v,0"({KIND} {of})',
             f"{after} = shufflevector {KIND} {before}, {order}",
@@ -42,5 +43,5 @@ def apart(module: str, *features: str) -> str | None:
         )
         return "\n".join(blanks + line for line in lines)
 
-    text = _SHUFFLE.sub(kept, module)
+    text, found = _SHUFFLE.subn(kept, str(module))
     return text if found else None

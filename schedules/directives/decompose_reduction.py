@@ -150,10 +150,9 @@ class DecomposeReduction(Directive):
         """Refuse where something in between would find what was there before the initialisation: a reduction may combine nothing."""
         order = list(statements(nest.body))
         first, last = (next(place for place, part in enumerate(order) if part is other) for other in (start, loop))
-        names = {buffer.name for buffer in start.buffers}
         for part in order[first + 1 : last]:
-            read = {getattr(load.buffer, "name", "") for expr in expressions(part) for load in loads_of(expr)}
-            if names & (read | {buffer.name for buffer in getattr(part, "buffers", ()) if isinstance(part, Store)}):
+            read = [load.buffer for expr in expressions(part) for load in loads_of(expr)]
+            if any(buffer in start.buffers for buffer in (*read, *(part.buffers if isinstance(part, Store) else ()))):
                 raise Refusal(
                     "TL-S301",
                     f"what stands between {start.stage!r} and {short(self.loop)!r} reads or writes what the first writes",

@@ -34,7 +34,7 @@ from tensorlang.ir.traverse import map_children, map_statements, statements, wri
 from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.legality.accesses import reads
 from tensorlang.schedules.rewriting.copies import over
-from tensorlang.schedules.rewriting.edit import stores
+from tensorlang.schedules.rewriting.edit import path_to, stores
 
 
 class _Part(NamedTuple):
@@ -86,7 +86,7 @@ class JoinReductions(Directive):
         return self._part(nest, starts[0]), self._part(nest, found[0])
 
     def _part(self, nest: Nest, store: Store) -> _Part:
-        if any(isinstance(part, ir.If) and any(found is store for found in stores(part)) for part in statements(nest.body)):
+        if any(isinstance(part, ir.If) for part in path_to(nest.body, lambda part: part is store)):
             reason = f"{store.stage!r} combines under a condition; select the identity where it fails: tl.sum(tl.select(cond, x, 0), ...)"
             raise self._refusal("TL-S304", reason)
         whole: Stmt = next(part for part in statements(nest.body) if _is_nest_of(part, store))

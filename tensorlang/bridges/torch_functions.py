@@ -96,16 +96,15 @@ def _try(reader: Reader, node: Any, failed: dict[Any, str], torch: Any) -> None:
         reader.became[node.name] = known if isinstance(known, tuple | list) else None
 
 
-def _sources(node: Any) -> list[Any]:
+def _sources(node: Any) -> set[Any]:
     """All calls from which a node is computed."""
-    found: dict[Any, None] = {}
-    waiting = list(node.all_input_nodes)
+    found, waiting = set[Any](), list(node.all_input_nodes)
     while waiting:
         source = waiting.pop()
         if source.op == "call_function" and source not in found:
-            found[source] = None
+            found.add(source)
             waiting += source.all_input_nodes
-    return list(found)
+    return found
 
 
 def _in_parts(module: Any, failed: Mapping[Any, str], weights: frozenset[str], torch: Any) -> Function:

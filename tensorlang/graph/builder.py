@@ -107,9 +107,13 @@ class Builder:
             types = [None if value is None else value.type for value in values]
             spelled = entry.spelled(attributes or {}, types)
             results = defined(entry, types, spelled).types
-        except (tl.DefinitionError, *_UNFIT) as error:
-            place = f" ({where[0]})" if where and str(where[0]) else ""
-            raise tl.GraphError(f"{operator}{place}: {_why(error, attributes or {})}") from None
+        except tl.DefinitionError as error:
+            raise tl.GraphError(f"{_call_of(operator, where)}: {error}") from None
+        except _UNFIT as error:
+            said = ", ".join(f"{word}={value!r:.60}" for word, value in (attributes or {}).items()) or "no attributes"
+            raise tl.GraphError(
+                f"{_call_of(operator, where)}: its operands and attributes do not fit together ({said}): {error}"
+            ) from error
         every = (name,) if isinstance(name, str | None) else name
         if not isinstance(every, (list, tuple)) or not all(isinstance(one, str | None) for one in every):
             raise tl.GraphError(f"name= of {operator} is a string, or one for each result, not {name!r:.60}")
@@ -155,12 +159,9 @@ class Builder:
         return value
 
 
-def _why(error: Exception, attributes: Mapping[str, object]) -> str:
-    """What is wrong with a call of an operator whose definition took its arguments for others."""
-    if isinstance(error, tl.DefinitionError):
-        return str(error)
-    given = ", ".join(f"{name}={value!r:.60}" for name, value in attributes.items()) or "no attributes"
-    return f"its operands and attributes do not fit together ({given}): {error}"
+def _call_of(operator: str, where: tuple[Origin, ...]) -> str:
+    """An operator, and where its call comes from."""
+    return f"{operator} ({where[0]})" if where and str(where[0]) else operator
 
 
 def _known(value: Value) -> Value:

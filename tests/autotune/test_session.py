@@ -232,8 +232,9 @@ def started(log: Path, temporary: Path, runs: str, workers: int = 1) -> tuple[su
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path; from tests.autotune.test_session import *\n"
-        f"made = TaskPlan('stand-in', Space((Choice('compile', (None, {runs!r})), Choice('n', (0, 1, 2)))), {{'compile': None, 'n': 0}})\n"
-        f"job(Path(sys.argv[2]), made, trials=99, timeout=1000, workers={workers}).run(lambda state: print(state.done, flush=True))"
+        f"space = Space((Choice('compile', (None, {runs!r})), Choice('n', (0, 1, 2, 3))))\n"
+        "offer = TaskPlan('stand-in', space, {'compile': None, 'n': 0})\n"
+        f"job(Path(sys.argv[2]), offer, trials=99, timeout=1000, workers={workers}).run(lambda state: print(state.done, flush=True))"
     )
     temporary.mkdir()
     command = [sys.executable, "-c", code, ROOT, str(log)]

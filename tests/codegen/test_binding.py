@@ -239,7 +239,7 @@ threading.Thread(target=compile_twice, daemon=True).start()
 begun.wait()
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=20)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[0]\n"
 
 
