@@ -82,11 +82,12 @@ bench-model:
 bench-models:
 	$(PYTHON) -m bench.models --page
 
-# The database that comes with the package, for the class of processors of this machine: hours, in rounds; what OUT has is gone on with.
+# The database that comes with the package, for the class of processors of this machine, or with ISA=x86-64-v3 for those of AVX2: hours, in
+# rounds; what OUT has is gone on with.
 OUT ?= out/shipped
 shipped:
-	$(PYTHON) -c "from autotune_command import main; main()" job jobs/shipped.toml --log $(OUT)
-	$(PYTHON) -m bench.ship $(OUT)
+	$(PYTHON) -c "from autotune_command import main; main()" job jobs/shipped.toml --log $(OUT)/$(ISA) --target $(ISA)
+	$(PYTHON) -m bench.ship --target $(ISA) $(OUT)/$(ISA)/
 
 docs:
 	$(PYTHON) -m docs.make_errors

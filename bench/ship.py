@@ -1,4 +1,4 @@
-"""`python -m bench.ship LOG...`: put what logs have won for this machine's class of processors into the package.
+"""`python -m bench.ship [--target x86-64-v3] LOG...`: put what logs have won for a class of processors, this machine's, into the package.
 
 Of each task the last final measurement is taken, with its winner and its default, where it can be trusted: of quality clean or shared, and
 the winner ahead of the default by an interval that does not hold 1, or the default itself. A winner is first compared with the definition,
@@ -7,6 +7,7 @@ as it is replayed now. What the class has of other tasks stays.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import sys
 from collections.abc import Iterator, Mapping
@@ -45,8 +46,8 @@ def level_of(machine: Target) -> Target | None:
     return next((one for one in levels if machine.isa >= one.isa and machine.vector_bits == one.vector_bits), None)
 
 
-def decided(paths: list[str]) -> dict[Study, tuple[Record, Trial, Trial]]:
-    """The last final measurement that can be trusted of each study, its winner and its default."""
+def decided(paths: list[str], level: Target) -> dict[Study, tuple[Record, Trial, Trial]]:
+    """The last final measurement that can be trusted of each study of a class, its winner and its default."""
     trials: dict[str, Trial] = {}
     finals: list[Record] = []
     for path in paths:
@@ -59,7 +60,7 @@ def decided(paths: list[str]) -> dict[Study, tuple[Record, Trial, Trial]]:
     for fields in sorted(finals, key=lambda one: one.get("time_unix") or 0.0):
         final = FinalRecord.of(fields)
         winner, base = trials.get(final.winner), trials.get(final.default or "")
-        if winner is None or base is None or (study := study_of(winner)) is None:
+        if winner is None or base is None or (study := study_of(winner)) is None or level_of(target(winner.target["cpu"])) != level:
             continue
         found.pop(study, None)
         interval = final.interval
@@ -91,15 +92,15 @@ def lines(chosen: Mapping[Study, tuple[Record, Trial, Trial]], level: Target) ->
             yield to_line({**fields, "target": about, "machine": machine})
 
 
-def main(paths: list[str], folder: Path = FOLDER) -> int:
+def main(paths: list[str], folder: Path = FOLDER, cpu: str | None = None) -> int:
     """Choose, compare, write; what is said goes to the standard output."""
-    machine = target()
+    machine = target(cpu)
     level = level_of(machine)
     if level is None:
         print(f"{machine.cpu} is in none of the classes {', '.join(LEVELS)}", file=sys.stderr)
         return 1
     log = folder / f"{level.name}.jsonl"
-    chosen = decided([*([str(log)] if log.exists() else []), *paths])
+    chosen = decided([*([str(log)] if log.exists() else []), *paths], level)
     for study, (_, winner, base) in list(chosen.items()):
         told = f"{winner.task.get('op')} {winner.task.get('shape')}"
         if (why := wrong(winner, machine)) is not None:
@@ -122,4 +123,8 @@ def main(paths: list[str], folder: Path = FOLDER) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(prog="python -m bench.ship", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", help="the CPU that the logs are of, as x86-64-v3 (default: this machine's)")
+    parser.add_argument("log", nargs="+", help="a log, or a folder of logs")
+    options = parser.parse_args()
+    sys.exit(main(options.log, cpu=options.target))

@@ -196,6 +196,11 @@ def test_minimum_keeps_nan_and_fmin_drops_it() -> None:
 def test_pow_is_cs() -> None:
     a, b = np.array([2, 0, -8, 1, np.nan, -2], "f4"), np.array([0.5, 0, 1 / 3, np.nan, 0, 3], "f4")
     np.testing.assert_array_equal(mapped(tl.pow, a, b), np.array([math.sqrt(2), 1, np.nan, 1, 1, -8], "f4"))
+    x = tl.placeholder((4,), name="x")
+    root = tl.compute((4,), lambda i: tl.pow(x[i], 0.5), name="root")
+    found = tl.evaluate(root, {x: np.array([-np.inf, -0.0, 4, np.inf], "f4")})
+    np.testing.assert_array_equal(found, [math.pow(value, 0.5) for value in (-math.inf, -0.0, 4, math.inf)])
+    assert not np.signbit(found).any()
 
 
 # Reading

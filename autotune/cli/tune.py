@@ -113,6 +113,7 @@ def _tuned(screen: Any, job: Session) -> None:
 def job(
     file: Annotated[Path, typer.Argument(metavar="JOBS.toml", help="The tasks and what they share; see docs/tuning.md.")],
     log: Annotated[str | None, typer.Option(help="Folder of logs, instead of the file's.")] = None,
+    target: Annotated[str | None, typer.Option(help="CPU to tune for, instead of the file's and its tasks'.")] = None,
     budget: Budget = None,
     workers: Workers = None,
     dask: Dask = None,
@@ -125,7 +126,10 @@ def job(
 
     try:
         given = _given(log=log and f"{log.rstrip('/')}/", budget=settings.seconds(budget), workers=workers, dask=dask)
-        ready = batch.Batch(replace(jobfile.read(file), **given), retry=retry)
+        wanted = jobfile.read(file)
+        if target is not None:
+            given["specs"] = tuple(replace(spec, target=target) for spec in wanted.specs)
+        ready = batch.Batch(replace(wanted, **given), retry=retry)
     except LogError:
         raise
     except TensorlangError as error:

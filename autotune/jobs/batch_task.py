@@ -108,7 +108,7 @@ class BatchTask:
     def open(self) -> Study:
         """Check that the task can be tuned here; the study in which its trials are. Raises `TensorlangError` where it cannot."""
         spec, job = self.spec, self.job
-        wanted: dict[str, Any] = {name: getattr(spec, name) for name in ("strategy", "seed", "timeout", "cache", "constants")}
+        wanted: dict[str, Any] = {name: getattr(spec, name) for name in ("strategy", "seed", "timeout", "cache", "target", "constants")}
         wanted |= {"workers": job.workers, "dask": job.dask}
         given = {name: value for name, value in wanted.items() if value is not None}
         given["extents"] = named_extents(spec.operator, spec.shape)

@@ -14,6 +14,7 @@
     operator = "my_ops.py:my_operator"  # a function that returns tensors, or a dict of them: the kernels of a model, a task each
     shape = { n = 4096 }
     trials = 200
+    target = "x86-64-v3"                # a CPU whose instructions this machine has; without it this machine's own
     constants = ["weight"]              # operands that stay fixed: packed before anything is timed
 
 A key of a task stands before the same key of the file, and that before the default. Paths are relative to the file. Whatever cannot be
@@ -63,6 +64,7 @@ class TaskSpec:
     strategy: str | None = None
     seed: int | None = None
     timeout: float | None = None
+    target: str | None = None
     constants: Sequence[str] = ()
 
     @property
@@ -70,7 +72,8 @@ class TaskSpec:
         """The operator and its extents, as in `matmul M=512,N=512,K=512`."""
         name = self.operator.rpartition(":")[2]
         fixed = f"constants={','.join(self.constants)}" if self.constants else ""
-        return " ".join(filter(None, (name, ",".join(f"{extent}={value}" for extent, value in self.shape.items()), self.dtype, fixed)))
+        shape = ",".join(f"{extent}={value}" for extent, value in self.shape.items())
+        return " ".join(filter(None, (name, shape, self.dtype, self.target, fixed)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +117,7 @@ class _How(Struct):
     strategy: Annotated[Strategy, Meta(description='"bayesian", "uninformed", "random", "evolutionary" or "grid"')]
     seed: Annotated[int, Meta(ge=0, description="a whole number from 0")]
     timeout: Annotated[_Positive, Meta(description="seconds, more than 0")]
+    target: Annotated[_Text, Meta(description='a CPU, as "x86-64-v3"')]
     constants: Annotated[list[_Text], Meta(description='a list of operands that stay fixed, as ["w"]')]
 
 

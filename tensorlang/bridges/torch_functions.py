@@ -176,17 +176,29 @@ def _whole(module: Any, weights: frozenset[str], torch: Any) -> Function:
     graph = dead_code(reader.builder.finish(*(reader.became[name] for name in computed)))
     passed = [(place, node.name) for place, node in enumerate(inputs) if isinstance(node.meta.get("val"), torch.Tensor)]
     call = _caller(graph, passed, weights, torch)
+    repeated = {entry.name: _repeated(entry.meta.get("val"), torch) for entry in results if entry is not None and entry.name in computed}
 
     def run(*arguments: Any) -> list[Any]:
         values = iter(call(arguments))
         return [
-            tensor(next(values), torch)
+            tensor(_laid(next(values), repeated[entry.name]), torch)
             if entry is not None and entry.name not in places and entry.name in computed
             else _other(entry, reader, places, arguments, sizes)
             for entry in results
         ]
 
     return run
+
+
+def _repeated(known: Any, torch: Any) -> tuple[int, ...]:
+    """The axes along which torch has a result repeat what lies in memory once; it makes a view of an input anew by how we lay it out."""
+    strides = known.stride() if isinstance(known, torch.Tensor) else ()
+    return tuple(axis for axis, step in enumerate(strides) if isinstance(step, int) and step == 0)
+
+
+def _laid(made: Any, repeated: Sequence[int]) -> Any:
+    strides = tuple(0 if axis in repeated else step for axis, step in enumerate(made.strides))
+    return np.lib.stride_tricks.as_strided(made, strides=strides) if repeated else made
 
 
 def _caller(graph: Graph, passed: Sequence[tuple[int, str]], weights: frozenset[str], torch: Any) -> Callable[[Sequence[Any]], Any]:

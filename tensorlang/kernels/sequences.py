@@ -32,7 +32,7 @@ from tensorlang.ir.dtype import INT64, DType
 from tensorlang.kernels import sequence_arguments
 from tensorlang.kernels.constants import Constants
 from tensorlang.kernels.steps import Copy, Parts, Port, Slot, Step, Together
-from tensorlang.kernels.touched import ByteSpan, Memories, spans
+from tensorlang.kernels.touched import ByteSpan, Memories, nbytes, spans
 
 _TABLE: Final = "table"
 _CONSTANTS: Final = "constants"
@@ -171,8 +171,8 @@ def sequence(
     """One function of these inputs and results that does the steps, in order, over an arena of so many bytes.
 
     Lanes of a `Together` run side by side on `threads` threads (None: those of the process at each call). Everything is checked here, once:
-    raises `BuildError` for a step that leaves its memory, writes where it or a lane beside it reads, or does not fit its kernel, and
-    `CallError` for a kernel that is not for this machine.
+    raises `BuildError` for a step that leaves its memory, writes where it or a lane beside it reads, or does not fit its kernel, and for a
+    result that no step writes; `CallError` for a kernel that is not for this machine.
     """
     if not isinstance(name, str):
         raise BuildError(f"the name of a sequence is a string, not {name!r:.60}")
@@ -192,6 +192,9 @@ def sequence(
             stages[-1][0] += written[0]
         else:
             stages.append(written)
+    for number, port in enumerate(memories.outputs):
+        if nbytes(port) and number not in made.outputs:
+            raise BuildError(f"{name}: no step writes the output {port.name!r}")
     widest = max((len(call.words) for lanes in stages for lane in lanes for call in lane), default=0)
     words = table(stages, arena, counters.counter_address(count))
     ins, outs = (tuple(Argument(port.name, tuple(map(ir.const, port.shape)), port.dtype) for port in side) for side in (inputs, outputs))
@@ -218,6 +221,7 @@ class _Written:
         self.fails: list[Callable[[], Any]] = []
         self.keep: list[object] = []
         self.constants: list[npt.NDArray[Any]] = []
+        self.outputs: set[int] = set()
 
     def checked(self, name: str, step: Step, memories: Memories) -> list[ByteSpan]:
         """What a step touches. Raises `BuildError`."""
@@ -225,6 +229,7 @@ class _Written:
         where = f"{name}: step {len(self.fails)}, {told}"
         found = spans(step, where)
         memories.check(found, where)
+        self.outputs |= {span.slot.number for span in found if span.written and span.slot.memory == "output"}
         return found
 
     def native(self, step: Step, touched: SequenceOf[ByteSpan]) -> NativeCall:

@@ -11,6 +11,7 @@ from tensorlang.codegen.cache.signature import Argument
 from tensorlang.codegen.runtime import arrays
 from tensorlang.definition.extent import beyond
 from tensorlang.errors import BuildError
+from tensorlang.ir.dtype import DType
 from tensorlang.ir.integers import value_of
 from tensorlang.ir.machine import LINE_BYTES
 from tensorlang.kernels.steps import Call, Copy, Port, Slot, Step
@@ -18,12 +19,13 @@ from tensorlang.kernels.steps import Call, Copy, Port, Slot, Step
 
 @dataclass(frozen=True, slots=True)
 class ByteSpan:
-    """Bytes of a memory that a step touches; `over` is the operand's place whose memory a result may have."""
+    """Bytes of a memory that a step touches, as elements of which type, if any; `over` is the operand whose memory a result may have."""
 
     slot: Slot
     size: int
     written: bool
     what: str
+    dtype: DType | None = None
     over: int | None = None
 
     def meets(self, other: ByteSpan) -> bool:
@@ -49,10 +51,15 @@ class Memories:
             case "array":
                 return slot.array.nbytes if slot.array.flags.c_contiguous else -1
             case "input" | "output":
-                ports = self.inputs if slot.memory == "input" else self.outputs
-                return nbytes(ports[slot.number]) if 0 <= slot.number < len(ports) else -1
+                port = self.port(slot)
+                return -1 if port is None else nbytes(port)
             case _:
                 assert_never(slot.memory)
+
+    def port(self, slot: Slot) -> Port | None:
+        """The input or the result in which a place is, if there is one of its number."""
+        ports = {"input": self.inputs, "output": self.outputs}.get(slot.memory, ())
+        return ports[slot.number] if 0 <= slot.number < len(ports) else None
 
     def check(self, spans: Sequence[ByteSpan], where: str) -> None:
         """Raise `BuildError` where a step leaves its memory, writes what it must not, or writes where it reads."""
@@ -62,6 +69,9 @@ class Memories:
                 raise BuildError(
                     f"{where}: {span.what} takes {span.size} bytes from {slot.offset} on, and its {slot.memory} has {max(room, 0)}"
                 )
+            port = self.port(slot)
+            if port is not None and span.dtype not in (None, port.dtype):
+                raise BuildError(f"{where}: {span.what} is {span.dtype}, and the {slot.memory} {port.name!r} {port.dtype}")
             if span.written and slot.memory in ("input", "array"):
                 raise BuildError(f"{where}: {span.what} would be written into an {slot.memory}, which is read alone")
         for place, span in enumerate(spans):
@@ -106,9 +116,9 @@ def _of_call(step: Call, where: str) -> list[ByteSpan]:
     found = []
     for argument in signature.inputs:
         slot = given.get(argument.name) or Slot.constant(bound[argument.name])
-        found.append(ByteSpan(slot, _bytes(argument, step.dims), False, f"operand {argument.name!r}"))
+        found.append(ByteSpan(slot, _bytes(argument, step.dims), False, f"operand {argument.name!r}", argument.dtype))
     for argument, slot in zip(signature.outputs, step.results, strict=True):
-        found.append(ByteSpan(slot, _bytes(argument, step.dims), True, f"result {argument.name!r}", argument.over))
+        found.append(ByteSpan(slot, _bytes(argument, step.dims), True, f"result {argument.name!r}", argument.dtype, argument.over))
     for span, argument in zip(found, (*signature.inputs, *signature.outputs), strict=True):
         if span.slot.memory == "array" and span.slot.array.dtype != argument.dtype.numpy:
             raise BuildError(f"{where}: {span.what} is {argument.dtype}, and the constant given for it {span.slot.array.dtype}")

@@ -144,6 +144,11 @@ def _erf(x: Array) -> Array:
     return np.asarray(_erf_of_each(x)).astype(np.float64)
 
 
+def _pow(x: Array, y: Array) -> Array:
+    """C's, of which NumPy's square roots for the exponent 0.5 differ at -0.0 and -inf."""
+    return np.where((y == 0.5) & ((x == 0) | np.isinf(x)), np.abs(x), np.power(x, y))
+
+
 _FUNCTION: Final[dict[str, Callable[..., Any]]] = {
     "exp": np.exp,
     "exp2": np.exp2,
@@ -166,7 +171,7 @@ _FUNCTION: Final[dict[str, Callable[..., Any]]] = {
     "tanh": np.tanh,
     "sigmoid": _sigmoid,
     "erf": _erf,
-    "pow": np.power,
+    "pow": _pow,
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.rint,

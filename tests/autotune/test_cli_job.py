@@ -22,6 +22,13 @@ def test_a_slip_in_the_file_is_one_line_and_exit_2(tmp_path: Path) -> None:
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "task 1: there is no operator" in done.stderr
 
 
+def test_a_target_of_the_command_stands_before_those_of_the_tasks(tmp_path: Path) -> None:
+    (tmp_path / "jobs.toml").write_text(SMALL + 'target = "x86-64"\n')
+    assert "relu N=64 x86-64 " in here("job", tmp_path / "jobs.toml", "--check").stdout
+    done = here("job", tmp_path / "jobs.toml", "--check", "--target", "cortex-a72")
+    assert done.returncode == 2 and "task 1: cannot tune for cortex-a72 here" in done.stderr
+
+
 @pytest.mark.usefixtures("brief_jobs")
 def test_a_batch_goes_on_where_a_task_fails_and_measures_only_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "measure_peak", lambda *_: Peak(1e6, 1e12))

@@ -110,6 +110,8 @@ def test_a_file_that_is_not_there_or_not_text_is_told(tmp_path: Path) -> None:
     [
         ('[[task]]\noperator = "matmull"', "task 1: there is no operator 'matmull'; did you mean 'matmul'"),
         ('[[task]]\noperator = "matmul"\nshape = {Q = 3}', "task 1: matmul has no extent 'Q'"),
+        ('[[task]]\noperator = "matmul"\ntarget = "cortex-a72"', "task 1: cannot tune for cortex-a72 here: "),
+        ('[[task]]\noperator = "matmul"\ntarget = "x86-64-v33"', "task 1: .*x86-64-v33.*did you mean"),
         ('[[task]]\noperator = "missing.py:f"', "task 1: .*missing.py:f' is not FILE.py:FUNCTION of a file that exists"),
         ('[[task]]\noperator = "mine.py:f"', "task 1: .*ZeroDivisionError"),
         ('[[task]]\noperator = "mine.py:loose"', "task 1: .*n is known only at run time"),

@@ -172,6 +172,8 @@ def _first_row_set(x: Any) -> Any:
         (lambda x: x.roll((-2, 1), (0, 1)), [(3, 4)], True),
         (lambda x: (x.t() + 1).as_strided((2,), (2,)), [(2, 3)], None),
         (lambda x: x.softmax(-1, dtype=torch.float64), [(2, 3)], None),
+        (lambda x: (x + 1, x.expand(3, *x.shape)), [(2, 3)], True),
+        (lambda x: (x + 1, x.t()), [(2, 3)], True),
     ],
 )
 def test_what_eager_code_does_beside_calls_of_layers_is_what_torch_does(part: Any, shapes: list[tuple[int, ...]], dynamic: Any) -> None:

@@ -214,9 +214,13 @@ class Judge:
     # Kernels
 
     def twin(self, case: Case, kept: list[Step], everywhere: list[dict[str, int]]) -> None:
-        """The integer twin under the same steps."""
+        """The integer twin under the same steps; a condition on floats that kept an index inside may hold elsewhere of integers."""
         self.say("twin")
-        program = Builder(case, twin=True).program()
+        try:
+            program = Builder(case, twin=True).program()
+        except tl.DefinitionError:
+            self.tally.add("twin", "is no definition")
+            return
         schedule, scratch = tl.Schedule(program.outputs), Tally()
         for step in kept:
             if not attempt(schedule, step, scratch):

@@ -4,7 +4,8 @@ A schedule is for all sizes and all data, so a refusal is needed where *some* si
 nothing goes wrong
 
 - at the sizes at which the proof itself finds two iterations in each other's way, the smallest that there are: its answer is asked for
-  again with the run-time extents bounded. It says where to look and no more, since what is found there is what the oracles find;
+  again with the run-time extents bounded. It says where to look and no more, since what is found there is what the oracles find, there or
+  at the sizes of the case or at a few of each extent;
 - and, where data decide what is touched, for data as drawn, for data in which all places are one, in which they are a few, in which they
   are all different, in which few lead anywhere, in which conditions go both ways, in which numbers are none (`x != x` holds nowhere else),
   in which each operand is of another of these kinds (`x < y` holds of no two that are filled alike), and in which numbers are those that
@@ -19,6 +20,7 @@ giving something of its own. What goes wrong there is needed for other values, a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -46,6 +48,8 @@ Verdict: TypeAlias = Literal["needed", "needed for other values", "not needed", 
 
 WORK: Final = 6000
 """Stores that a nest may run to be judged. Refusals are few, so that they may take longer than what is accepted."""
+FEW: Final = ((2, 5), (5, 2), (3,), (4,))
+"""What the run-time extents are in turn, where no proof says where to look."""
 EFFORT: Final = 150_000
 """Stores of all runs for one refusal."""
 BOUNDS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 17, 33, 65, 129)
@@ -81,7 +85,7 @@ class Question:
         due = self.witnesses(before, directive)
         told, left = False, EFFORT
         other = False
-        for extents in (*due, *(found for found in sizes(self.case) if found not in due)):
+        for extents in (*due, *(found for found in (*sizes(self.case), *self.others(before)) if found not in due)):
             stores = max(work(nest.body, sizes_of(extents)) for nest in (forced, plain))
             feeds = self.feeds(extents, loaded=loaded)
             if stores > WORK or stores * len(feeds) > left:
@@ -133,6 +137,12 @@ class Question:
         shapes = [entry["shape"] for entry in self.case["inputs"]]
         possible = [each for each in found if all(value_of(part, each) >= 0 for shape in shapes for part in shape)]
         return [each for place, each in enumerate(possible) if each not in possible[:place]]
+
+    def others(self, before: Nest) -> list[dict[str, int]]:
+        """Small sizes at which a refusal may be needed, too: where unknowns decide, those of the proof need not be the right ones."""
+        own, bounds = sizes(self.case)[0], before.bounds
+        wanted = [dict(zip(bounds, itertools.cycle(few), strict=False)) for few in FEW] if bounds else []
+        return [own | {name: min(max(few[name], least), most) for name, (least, most) in bounds.items()} for few in wanted]
 
     def feeds(self, extents: dict[str, int], *, loaded: bool) -> list[dict[str, Array]]:
         """The data to try: those of the case, and others where data decide."""

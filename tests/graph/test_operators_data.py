@@ -52,6 +52,18 @@ def test_remainders_by_infinity_are_numpys() -> None:
     left, right = np.array([-3, 3, -1, 1, 0], "f4"), np.array([np.inf, np.inf, -np.inf, -np.inf, np.inf], "f4")
     np.testing.assert_array_equal(run("remainder", left, right), np.mod(left, right))
     np.testing.assert_array_equal(run("fmod", left, right), np.fmod(left, right))
+    np.testing.assert_array_equal(run("floor_divide", left, right), np.floor_divide(left, right))
+
+
+@given(
+    st.lists(st.floats(-(2.0**20), 2.0**20, width=32), min_size=1, max_size=5),
+    st.floats(2.0**-8, 100, width=32), st.sampled_from([1, -1]),
+)  # fmt: skip
+@settings(max_examples=20)
+def test_no_quotient_is_rounded_to_the_next_integer(left: list[float], size: float, sign: int) -> None:
+    over, under = np.array([1, -1, size, 3 * size, *left], "f4"), np.array([0.1, 0.1, *[size] * (len(left) + 2)], "f4") * sign
+    for name, function in {"fmod": np.fmod, "remainder": np.remainder, "floor_divide": np.floor_divide}.items():
+        np.testing.assert_array_equal(run(name, over, under), function(over, under))
 
 
 def test_integers_are_divided_towards_zero_and_shifted() -> None:
@@ -133,6 +145,13 @@ def test_the_largest_elements_are_a_stable_sort(values: list[int], largest: bool
     found, places = run_all("topk", x, k=k, dim=0, largest=largest)
     np.testing.assert_array_equal(places, order)
     np.testing.assert_array_equal(found, x[order])
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_of_the_largest_elements_no_number_is_the_largest(largest: bool) -> None:
+    x = np.array([1, np.nan, np.inf, np.nan, -np.inf], "f4")
+    _, places = run_all("topk", x, k=5, dim=0, largest=largest)
+    np.testing.assert_array_equal(places, [1, 3, 2, 0, 4] if largest else [4, 0, 2, 1, 3])
 
 
 def test_resampling_is_a_sum_by_tables() -> None:

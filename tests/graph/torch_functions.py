@@ -45,7 +45,7 @@ MORE = {
     "divisions": (
         lambda x, i: (
             torch.fmod(x, 0.3), torch.remainder(x, 0.3), torch.floor_divide(x, 0.3), torch.div(x, 0.3, rounding_mode="trunc"),
-            torch.div(i, 4, rounding_mode="trunc"), torch.fmod(i, 4), i // 4, i % 4,
+            torch.div(i, 4, rounding_mode="trunc"), torch.fmod(i, 4), i // 4, i % 4, torch.floor_divide(i / 10, 0.1), x / 0 // 1,
         ),
         (ROWS, I),
     ),
@@ -172,6 +172,17 @@ MORE = {
     ),
     "norms of instances": (lambda x, w: (F.instance_norm(x), F.instance_norm(x, weight=w, bias=w, eps=1e-3)), (IMAGE, rand(4))),
     "heads that share": (lambda q: F.scaled_dot_product_attention(q, q[:, :2], q[:, :2], enable_gqa=True), (rand(2, 4, 5, 4),)),
+    "queries whose mask leaves nothing": (
+        lambda q, m: (
+            F.scaled_dot_product_attention(q, q, q, m[0]), F.scaled_dot_product_attention(q, q, q, m),
+            F.scaled_dot_product_attention(q, q, q, torch.where(m[0], 0.0, -torch.inf)),
+        ),
+        (rand(2, 4, 3, 4), torch.tensor([[[True, False, True], [False] * 3, [True] * 3]] * 4)),
+    ),
+    "no numbers": (
+        lambda x: (torch.sign(x), *x.topk(2, 1), *F.max_pool2d(x[None], 2, return_indices=True)),
+        (torch.tensor([[1.0, torch.nan, -2.0, torch.nan], [0.0, torch.inf, -torch.inf, torch.nan]]),),
+    ),
     "padding of negative widths": (lambda x: (F.pad(x, (1, -1, -2, 3), value=2.5), F.pad(x[0], (0, 0, -3, 0))), (IMAGE,)),
     "padding around": (lambda x: F.pad(x, (1, 2, 2, 1), mode="circular"), (IMAGE,)),
     "products of vectors": (

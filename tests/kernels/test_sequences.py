@@ -241,6 +241,15 @@ def test_a_step_that_does_not_fit_is_refused(name: str) -> None:
         kernels.sequence("wrong", [X], [OUT], [make()], arena=128)
 
 
+def test_a_result_that_no_step_writes_and_a_port_of_another_type_are_refused() -> None:
+    for steps in ([], [relu_of(Slot.input(0), Slot.arena(0))]):
+        with pytest.raises(tl.BuildError, match="wrong: no step writes the output 'out'"):
+            kernels.sequence("wrong", [X], [OUT], steps, arena=128)
+    with pytest.raises(tl.BuildError, match="operand 'x0' is float32, and the input 'x' int32"):
+        kernels.sequence("wrong", [Port("x", SHAPE, tl.dtype("int32"))], [OUT], [relu_of(Slot.input(0))])
+    assert kernels.sequence("empty", [X], [Port("out", (0, 3), tl.dtype("float32"))], [])(np.zeros(SHAPE, "f4")).shape == (0, 3)
+
+
 @pytest.mark.parametrize(
     ("ports", "message"),
     [

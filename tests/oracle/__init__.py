@@ -9,7 +9,7 @@ the outputs hold what they held? What is missing is a dependence that does not p
 left was overwritten. Executing an instance again is allowed; combining it twice into one element is not, unless the reducer does not mind.
 
 marks         statements that say, wherever a directive moves, copies or inlines them, which instance is executed
-dependences   the relations of the unscheduled nest, by isl's dataflow analysis
+dependences   the relations of the unscheduled nest, whose points isl lists
 run           the scheduled nest, executed on instances instead of values
 question      the two compared
 

@@ -1,7 +1,7 @@
 """The dependences of an unscheduled nest at concrete sizes, as exact isl relations.
 
-Domains, accesses and the order of the nest are written down as they stand: bounds, conditions, indices. isl's dataflow analysis gives for
-each read the writes whose values it sees: a combining store is a source that others join (`may`), any other store one that hides what
+Domains, accesses and the order of the nest are written down as they stand: bounds, conditions, indices; isl lists them. Each read sees the
+values of the latest writes before it: a combining store is a source that others join (`may`), any other store one that hides what
 was there (`must`), a constant hides without being a source (`kill`). Where data decides an index or a condition, what the plain nest does
 on the data at hand is written down point by point.
 """
@@ -48,6 +48,9 @@ MAX_POINTS: Final = 400
 MAX_OPERATIONS: Final = 400_000
 """What isl may count to: some tenths of a second."""
 RELATION: Final = {"eq": "=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+MAY: Final = 1
+KILL: Final = 2
+"""Kinds of writes, after those that are sure: 0."""
 OPPOSITE: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
 
@@ -340,25 +343,44 @@ def _contracted(direct: dict[Instance, set[Instance]], aside: dict[Instance, set
 
 
 def _flow(relations: Relations) -> tuple[list[Instance], list[tuple[Instance, Instance]]]:
-    """The instances that there are, and which of them uses what which other one wrote, by isl."""
-    texts = (relations.reads, relations.must, relations.may, relations.kill, relations.order)
+    """The instances that there are, and which of them uses what which other one wrote: the latest that is sure, and what may be after it.
+
+    isl lists the points of each relation, and what is latest is found among these: the dataflow analysis of islpy 2026.2.2 loses sources of
+    which another access with a remainder in its index writes some elements (`e = 2*v mod 8` beside `e = v`).
+    """
+    texts = (relations.order, relations.reads, relations.must, relations.may, relations.kill)
     if sum(len(part) for parts in texts for part in parts) > MAX_TEXT:
         raise TooMuch
     context = islpy.Context()
     context.set_max_operations(MAX_OPERATIONS)
-    instances: list[Any] = []
-    found: list[Any] = []
+    points: list[list[Any]] = [[] for _ in texts]
     try:
-        reads, must, may, kill, order = (islpy.UnionMap.read_from_str(context, f"{{ {'; '.join(parts)} }}") for parts in texts)
-        info = islpy.UnionAccessInfo.from_sink(reads).set_must_source(must).set_may_source(may).set_kill(kill).set_schedule_map(order)
-        info.compute_flow().get_may_dependence().reverse().wrap().foreach_point(found.append)
-        order.domain().foreach_point(instances.append)
+        for found, parts in zip(points, texts, strict=True):
+            islpy.UnionMap.read_from_str(context, f"{{ {'; '.join(parts)} }}").wrap().foreach_point(found.append)
     except islpy.Error as error:
         if "quota" not in str(error) and "operations" not in str(error) and not _is_isl(texts):
             raise
         raise TooMuch from error
     context.set_max_operations(0)  # the answer is there; to spell it takes operations, too
-    return [_instance(str(point).strip("{} ")) for point in instances], [_pair(str(point)) for point in found]
+    times, reads, *writes = ([_pair(str(point)) for point in found] for found in points)
+    time = {instance: at for instance, (_, at) in times}
+    written: dict[Instance, list[tuple[tuple[int, ...], int, Instance]]] = {}
+    for kind, pairs in enumerate(writes):
+        for instance, element in pairs:
+            written.setdefault(element, []).append((time[instance], kind, instance))
+    for earlier in written.values():
+        earlier.sort(reverse=True)
+    return list(time), [(sink, source) for sink, element in reads for source in _sources(time[sink], written.get(element, []))]
+
+
+def _sources(now: tuple[int, ...], latest: list[tuple[tuple[int, ...], int, Instance]]) -> Iterator[Instance]:
+    """Who wrote what is read now: of those before, up to the first that is sure, or that hides what was there."""
+    for then, kind, source in latest:
+        if then < now:
+            if kind != KILL:
+                yield source
+            if kind != MAY:
+                return
 
 
 def _is_isl(texts: Iterable[Iterable[str]]) -> bool:

@@ -29,6 +29,7 @@ from tensorlang.bridges.aten.elements import (
     power,
     product,
     reverse_subtraction,
+    sign,
     to,
     where,
 )
@@ -40,6 +41,7 @@ from tensorlang.bridges.aten.layers import (
     group_norm,
     layer_norm,
     mm,
+    safe_softmax,
     scaled_sum,
     summed_products,
     upsample,
@@ -97,7 +99,7 @@ __all__ = ["TRANSLATIONS", "Call", "Translation"]
 
 _UNARY: Final = (
     "abs", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor", "hardsigmoid", "hardswish", "isnan", "log", "log10", "log1p",
-    "log2", "mish", "neg", "reciprocal", "relu", "relu6", "round", "rsqrt", "sigmoid", "sign", "silu", "sin", "sinh", "sqrt", "tan", "tanh",
+    "log2", "mish", "neg", "reciprocal", "relu", "relu6", "round", "rsqrt", "sigmoid", "silu", "sin", "sinh", "sqrt", "tan", "tanh",
     "trunc", "acos", "asin", "atan", "acosh", "asinh", "atanh", "isinf", "square",
 )  # fmt: skip
 _SAME: Final = (
@@ -121,7 +123,7 @@ _LOGIC: Final = ("logical_and", "logical_or", "logical_xor")
 TRANSLATIONS: Final[Mapping[str, Translation]] = {
     f"aten.{name}": translation
     for name, translation in {
-        **{name: (converted if name not in ("isnan", "isinf", "relu", "neg", "abs", "sign") else row)(name, "self") for name in _UNARY},
+        **{name: (converted if name not in ("isnan", "isinf", "relu", "neg", "abs") else row)(name, "self") for name in _UNARY},
         **dict.fromkeys(_SAME, same),
         **dict.fromkeys(_SHAPED, reshape),
         **{name: compared(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
@@ -132,7 +134,7 @@ TRANSLATIONS: Final[Mapping[str, Translation]] = {
         "add": addition("add"), "mul": product, "sub": addition("sub"), "rsub": reverse_subtraction, "div": division, "pow": power,
         "where": where, "masked_fill": masked_fill, "clamp": clamp, "clamp_min": clamp, "clamp_max": clamp, "hardtanh": hardtanh,
         "gelu": row("gelu", "self", approximate="approximate"), "leaky_relu": row("leaky_relu", "self", negative_slope="negative_slope"),
-        "elu": elu, "floor_divide": floor_division, **dict.fromkeys(("dropout", "feature_dropout", "alpha_dropout"), dropped),
+        "elu": elu, "sign": sign, "floor_divide": floor_division, **dict.fromkeys(("dropout", "feature_dropout", "alpha_dropout"), dropped),
         **dict.fromkeys(("bitwise_left_shift", "__lshift__"), converted("bitwise_left_shift", "self", "other")),
         **dict.fromkeys(("bitwise_right_shift", "__rshift__"), converted("bitwise_right_shift", "self", "other")),
         "softplus": row("softplus", "self", beta="beta", threshold="threshold"),
@@ -174,6 +176,7 @@ TRANSLATIONS: Final[Mapping[str, Translation]] = {
         "layer_norm": layer_norm, "native_layer_norm": layer_norm, "group_norm": group_norm, "native_group_norm": group_norm,
         "rms_norm": row("rms_norm", "input", "weight", normalized_shape="normalized_shape", eps="eps"),
         "softmax": row("softmax", "self", dim="dim"), "_softmax": row("softmax", "self", dim="dim"),
+        "_safe_softmax": safe_softmax,
         "log_softmax": row("log_softmax", "self", dim="dim"), "_log_softmax": row("log_softmax", "self", dim="dim"),
         **{f"max_pool{axes}d{places}": pooling(max_pool, axes) for axes in (1, 2, 3) for places in ("", "_with_indices")},
         **{f"avg_pool{axes}d": pooling(avg_pool, axes) for axes in (1, 2, 3)},

@@ -76,8 +76,17 @@ def division(call: Call) -> Value:
     operands = [call.as_type(call[name], call.type.dtype) for name in ("self", "other")]
     if mode is None:
         return call("div", *operands)
-    towards = {"floor": ("floor", "floor_divide"), "trunc": ("trunc", "trunc_divide")}[mode]
-    return call(towards[0], call.builder("div", *operands)) if call.type.dtype.is_floating else call(towards[1], *operands)
+    if mode == "trunc" and call.type.dtype.is_floating:
+        return call("trunc", call.builder("div", *operands))
+    return call({"floor": "floor_divide", "trunc": "trunc_divide"}[mode], *operands)
+
+
+def sign(call: Call) -> Value:
+    """-1, 0 or 1; 0 of what is no number."""
+    source = call["self"]
+    if not call.type.dtype.is_floating:
+        return call("sign", source)
+    return call("where", call.builder("isnan", source), call.builder.scalar(0, source.dtype), call.builder("sign", source))
 
 
 def floor_division(call: Call) -> Value:

@@ -5,6 +5,7 @@ A product with a transposed matrix is a linear layer, and the transposition is u
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -59,7 +60,7 @@ def transposed(call: Call, matrix: Value) -> Value:
 
 
 def attention(call: Call) -> Value:
-    """Scaled dot-product attention; a mask of more than two axes, by its parts."""
+    """Scaled dot-product attention; a mask of more than two axes, by its parts. A query whose mask leaves nothing gives 0."""
     query, key, value, mask = (call[name] for name in ("query", "key", "value", "attn_mask"))
     if call["dropout_p"]:
         raise call.refuse("dropout_p= has no translation")
@@ -68,11 +69,31 @@ def attention(call: Call) -> Value:
     lead = query.shape[:-2]
     if (mask is None or len(mask.shape) == 2) and key.shape[:-2] == lead == value.shape[:-2]:
         options = {"is_causal": call["is_causal"], "scale": call["scale"]}
-        return call("scaled_dot_product_attention", query, key, value, mask, **options)
+        if mask is None:
+            return call("scaled_dot_product_attention", query, key, value, **options)
+        made = call.builder("scaled_dot_product_attention", query, key, value, mask, **options)
+        return _where_any(call, mask if mask.dtype == "bool" else _above(call, mask), made)
     if call["is_causal"]:
         raise call.refuse("is_causal= with a mask has no translation")
     scores = attention_scores(call, query, key, mask, causal=False, scale=call["scale"])
-    return call("matmul", call.builder("softmax", scores, dim=-1), value)
+    made = call("matmul", call.builder("softmax", scores, dim=-1), value)
+    return made if mask is None else _where_any(call, _above(call, scores), made)
+
+
+def safe_softmax(call: Call) -> Value:
+    """`softmax` whose rows of nothing but -inf are 0."""
+    source, dim = call.as_type(call["self"], call.type.dtype), call["dim"]
+    return _where_any(call, _above(call, source), call.builder("softmax", source, dim=dim), dim)
+
+
+def _where_any(call: Call, mask: Value, made: Value, dim: int = -1) -> Value:
+    """What was made, and 0 where an axis of a mask leaves nothing."""
+    return call("where", call.builder("any", mask, dim=dim, keepdim=True), made, call.builder.scalar(0, made.dtype))
+
+
+def _above(call: Call, scores: Value) -> Value:
+    """Where scores are more than -inf, or no numbers."""
+    return call.builder("ne", scores, call.builder.scalar(-math.inf, scores.dtype))
 
 
 def _shared(call: Call, heads: Value, count: Any) -> Value:

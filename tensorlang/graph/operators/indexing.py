@@ -99,7 +99,7 @@ def one_hot(input: tl.Tensor, num_classes: int, dim: int = -1) -> tl.Tensor:
 def topk(input: tl.Tensor, k: int, dim: Axis = -1, largest: bool = True) -> tuple[tl.Tensor, tl.Tensor]:
     """The `k` largest elements of an axis from the largest on, or smallest, and where they are: int64; of equals the first comes first.
 
-    Each element is compared with all of its axis, so the work is quadratic in the extent of the axis. NaN is not ordered.
+    Each element is compared with all of its axis, so the work is quadratic in the extent of the axis. NaN counts as the largest.
     """
     extent = input.shape[dim]
     if isinstance(extent, int) and not 0 <= k <= extent:
@@ -111,7 +111,12 @@ def topk(input: tl.Tensor, k: int, dim: Axis = -1, largest: bool = True) -> tupl
 
     def rank(*at: Any) -> Any:
         mine, theirs = input[at], input[along(at, other)]
-        before = (theirs > mine if largest else theirs < mine) | ((theirs == mine) & (other < at[dim]))
+        before, same = theirs > mine if largest else theirs < mine, theirs == mine
+        if mine.dtype.is_floating:
+            odd = tl.isnan(theirs), tl.isnan(mine)
+            before |= odd[0] & ~odd[1] if largest else odd[1] & ~odd[0]
+            same |= odd[0] & odd[1]
+        before |= same & (other < at[dim])
         return tl.sum(tl.select(before, 1, 0), axis=other)
 
     ranks: tl.Tensor = tl.compute(input.shape, rank, name="topk_ranks")

@@ -135,17 +135,27 @@ def _trunc_divide(x: tl.Expr, y: tl.Expr) -> tl.Expr:
     return tl.select((floor * y != x) & ((x < 0) != (y < 0)), floor + 1, floor)
 
 
-_FLOATING: Final = ("float16", "bfloat16", "float32", "float64")
+_HALF: Final = 0.5
 _ASINH_FAR: Final = {"float16": 64.0, "bfloat16": 32.0, "float32": 2.0**13, "float64": 2.0**28}
 """From where on `x*x + 1` is `x*x` in a type."""
 
 
 def _remainder(x: tl.Expr, y: tl.Expr) -> tl.Expr:
     """What is left of a division downwards; it has the sign of `y`."""
-    if x.dtype not in _FLOATING:
+    if not x.dtype.is_floating:
         return x % y
-    same = (x == 0.0) | ((x < 0.0) == (y < 0.0))
-    return tl.select(tl.isinf(y) & tl.isfinite(x), tl.select(same, x, y), x - tl.floor(x / y) * y)
+    left = _fmod(x, y)
+    return tl.select((left != 0.0) & ((left < 0.0) != (y < 0.0)), left + y, left)
+
+
+def _floor_divide(x: tl.Expr, y: tl.Expr) -> tl.Expr:
+    """The quotient rounded down: of what a remainder leaves, so that 1 holds 0.1 nine times (Python's `//`)."""
+    if not x.dtype.is_floating:
+        return x // y
+    left = _fmod(x, y)
+    quotient = (x - left) / y - tl.select((left != 0.0) & ((left < 0.0) != (y < 0.0)), 1.0, 0.0)
+    low = tl.floor(quotient)
+    return tl.select(y == 0.0, x / y, tl.select(quotient - low > _HALF, low + 1.0, low))
 
 
 def _asinh(x: tl.Expr) -> tl.Expr:
@@ -156,12 +166,13 @@ def _asinh(x: tl.Expr) -> tl.Expr:
 
 
 def _fmod(x: tl.Expr, y: tl.Expr) -> tl.Expr:
-    """What is left of a division towards 0; it has the sign of `x`."""
-    if x.dtype not in _FLOATING:
+    """What is left of a division towards 0; it has the sign of `x`. Of types below float64 exact for quotients below 2**29."""
+    if not x.dtype.is_floating:
         return x - _trunc_divide(x, y) * y
-    high = tl.cast(x, "float64"), tl.cast(y, "float64")
-    left = high[0] - tl.trunc(high[0] / high[1]) * high[1]
-    return tl.cast(tl.select(tl.isinf(high[1]) & tl.isfinite(high[0]), high[0], left), x.dtype)
+    over, under = tl.cast(x, "float64"), tl.cast(y, "float64")
+    left = over - tl.trunc(over / under) * under
+    left = tl.select((left != 0.0) & ((left < 0.0) != (over < 0.0)), left + tl.sign(over) * tl.abs(under), left)
+    return tl.cast(tl.select(tl.isinf(under) & tl.isfinite(over), over, left), x.dtype)
 
 
 UNARY: Final[dict[str, Callable[..., Any]]] = {
@@ -184,8 +195,8 @@ SMOOTH: Final[dict[str, Callable[..., Any]]] = {
     "softsign": lambda x: x / (tl.abs(x) + 1.0),
 }  # fmt: skip
 BINARY: Final[dict[str, Callable[..., Any]]] = {
-    "sub": lambda x, y: x - y, "div": lambda x, y: x / y, "floor_divide": lambda x, y: x // y, "remainder": _remainder,
-    "fmod": _fmod, "trunc_divide": _trunc_divide,
+    "sub": lambda x, y: x - y, "div": lambda x, y: x / y, "floor_divide": _floor_divide,
+    "remainder": _remainder, "fmod": _fmod, "trunc_divide": _trunc_divide,
     "bitwise_left_shift": lambda x, y: x << y, "bitwise_right_shift": lambda x, y: x >> y,
     "lt": lambda x, y: x < y, "le": lambda x, y: x <= y, "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y,
 }  # fmt: skip

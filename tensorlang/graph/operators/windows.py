@@ -91,7 +91,7 @@ def max_pool_indices(
     input: tl.Tensor, kernel_size: tuple[int, ...], stride: tuple[int, ...] | None = None, padding: tuple[Any, ...] | int = 0,
     dilation: tuple[int, ...] | int = 1, by_column: bool = False,
 ) -> tl.Tensor:  # fmt: skip
-    """Where the largest element of each window, the first of equals, lies in the whole input, as one number: int64.
+    """Where the largest element of each window, the first of equals, the last of NaN, lies in the whole input, as one number: int64.
 
     The last axis varies fastest, or, `by_column`, the first of those that windows lie along.
     """
@@ -108,8 +108,11 @@ def max_pool_indices(
             inner = inner * extent + place
         for extent in windows.spatial:
             line = line * extent
-        same = value == largest[at] if inside is None else tl.select(inside, value == largest[at], False)
-        return tl.min(tl.cast(line + inner, "int64"), axis=windows.taps, where=same)
+        where, same = tl.cast(line + inner, "int64"), value == largest[at]
+        if value.dtype.is_floating:
+            same, where = same | tl.isnan(value), tl.select(tl.isnan(value), -1 - where, where)
+        first = tl.min(where, axis=windows.taps, where=same if inside is None else tl.select(inside, same, False))
+        return tl.select(first < 0, -1 - first, first) if value.dtype.is_floating else first
 
     made: tl.Tensor = tl.compute(windows.shape, body, name="max_pool_indices")
     return made
