@@ -58,16 +58,16 @@ static int tensorlang_is_tensor(const DLTensor *x, int rank, int code, int bits)
     && x->dtype.lanes == 1 && (rank == 0 || x->shape != 0);
 }"""
 _IS_SHAPE: Final = """\
-static int tensorlang_is_shape(const DLTensor *x, const int64_t *extents) {
+static int tensorlang_is_shape(const DLTensor *x, const int64_t *extents, const int64_t *steps) {
   int64_t step = 1;
   int empty = 0;
   for (int i = 0; i < x->ndim; i++) {
     if (x->shape[i] != extents[i]) return 0;
     if (extents[i] == 0) empty = 1;
   }
-  if (x->strides == 0 || empty) return 1;
+  if (empty) return 1;
   for (int i = x->ndim - 1; i >= 0; step *= extents[i--])
-    if (x->strides[i] != step && extents[i] != 1) return 0;
+    if (extents[i] != 1 && (x->strides == 0 ? step : x->strides[i]) != (steps == 0 ? step : steps[i])) return 0;
   return 1;
 }"""
 
@@ -85,7 +85,8 @@ def _dltensor(interface: Interface, dims: list[str], said: Callable[[Expr], Text
     lines += dims
     for argument in arguments:
         extents = ", ".join(said(extent).text for extent in argument.shape) or "0"
-        test = f"!tensorlang_is_shape({words[argument.name]}, (const int64_t[]){{{extents}}})"
+        steps = f"(const int64_t[]){{{', '.join(map(str, argument.strides))}}}" if argument.strides else "0"
+        test = f"!tensorlang_is_shape({words[argument.name]}, (const int64_t[]){{{extents}}}, {steps})"
         lines.append(f'  if ({test}) return tensorlang_fail(TENSORLANG_BAD_SHAPE, "{argument.name}");')
     data = [f"(void *)((char *){words[argument.name]}->data + {words[argument.name]}->byte_offset)" for argument in arguments]
     lines += [f"  return {interface.name}({', '.join([*data, *(words[dim] for dim in interface.dims)])});", "}"]

@@ -41,13 +41,14 @@ def source(program: Program, interface: Interface, declarations: str) -> str:
     writer = Writer(helpers)
     for dim in nest.dims:
         writer.names[":" + dim] = writer.name(dim)
-    for buffer in (*nest.inputs, *nest.outputs):
-        place = f"tensorlang_data_{c_name(buffer.name)}" if buffer.name in interface.bound else writer.name(buffer.name)
-        writer.places[buffer.name] = (place, True)
+    called = dict(zip((buffer.name for buffer in (*nest.inputs, *nest.outputs)), (*interface.all_inputs, *interface.outputs), strict=True))
+    for name, argument in called.items():
+        place = f"tensorlang_data_{c_name(argument.name)}" if argument.name in interface.bound else writer.name(argument.name)
+        writer.places[name] = (place, True)
     writer.nest(nest)
     lines = _marked(_used(writer.lines))
     fails = "end" in writer.used
-    words = {argument.name: writer.places[argument.name][0] for argument in interface.arguments}
+    words = {argument.name: writer.places[name][0] for name, argument in called.items()}
     spoken = set(re.findall(r"\w+", "\n".join(lines)))
     unread = [word for word in (*words.values(), *(writer.names[":" + dim] for dim in interface.dims)) if word not in spoken]
     lines = [*(f"  (void){word};" for word in unread), *lines]

@@ -156,19 +156,30 @@ def _dltensor(made: llvm.Module, target: Target, interface: Interface, plain: Va
         entry.dims[dim] = builder.load(builder.gep(shape, [literal(I64, axis)], source_etype=I64), typ=I64)
     for blamed, condition in interface.dim_conditions():
         entry.require(entry.value(condition), BAD_DIM, blamed)
-    is_shape = external(made, "tensorlang.is_shape", llvm.IntType(1), [POINTER, POINTER, I32])
+    is_shape = external(made, "tensorlang.is_shape", llvm.IntType(1), [POINTER, POINTER, POINTER, I32])
     most = max((len(argument.shape) for argument in arguments), default=0)
     extents = builder.alloca(I64, size=max(most, 1))
     extents.type = POINTER
     for argument, tensor in zip(arguments, tensors, strict=True):
         _store_extents(entry, argument, extents, builder.gep)
-        same = builder.call(is_shape, [tensor, extents, literal(I32, len(argument.shape))])
+        steps = _steps(made, argument) if argument.strides else llvm.Constant(POINTER, None)
+        same = builder.call(is_shape, [tensor, extents, steps, literal(I32, len(argument.shape))])
         entry.require(same, BAD_SHAPE, argument.name)
     pointers = []
     for tensor in tensors:
         data, offset = _field(builder, tensor, DATA, POINTER), _field(builder, tensor, OFFSET, I64)
         pointers.append(builder.gep(data, [offset], source_etype=I8))
     builder.ret(builder.call(plain, [*pointers, *(entry.dims[dim] for dim in interface.dims)]))
+
+
+def _steps(made: llvm.Module, argument: Argument) -> Value:
+    name = f"strides.{'.'.join(map(str, argument.strides))}"
+    if name not in made.globals:
+        kind = llvm.ArrayType(I64, len(argument.strides))
+        held = llvm.GlobalVariable(made, kind, name)
+        held.linkage, held.global_constant = "internal", True
+        held.initializer = llvm.Constant(kind, [literal(I64, step) for step in argument.strides])
+    return made.globals[name]
 
 
 def _store_extents(entry: Entry, argument: Argument, extents: Value, gep: Callable[..., Value]) -> None:
@@ -219,12 +230,13 @@ wrong:
   ret i1 0
 }
 
-define hidden i1 @tensorlang.is_shape(ptr %tensor, ptr %extents, i32 %rank) nounwind {
+define hidden i1 @tensorlang.is_shape(ptr %tensor, ptr %extents, ptr %wanted, i32 %rank) nounwind {
   %shape.at = getelementptr %DLTensor, ptr %tensor, i32 0, i32 7
   %strides.at = getelementptr %DLTensor, ptr %tensor, i32 0, i32 8
   %shape = load ptr, ptr %shape.at
   %strides = load ptr, ptr %strides.at
   %packed = icmp eq ptr %strides, null
+  %ordered = icmp eq ptr %wanted, null
   br label %same
 same:
   %axis = phi i32 [ 0, %0 ], [ %axis.next, %same.next ]
@@ -232,11 +244,11 @@ same:
   %done = icmp eq i32 %axis, %rank
   br i1 %done, label %order, label %compare
 compare:
-  %wanted.at = getelementptr i64, ptr %extents, i32 %axis
+  %told.at = getelementptr i64, ptr %extents, i32 %axis
   %found.at = getelementptr i64, ptr %shape, i32 %axis
-  %wanted = load i64, ptr %wanted.at
+  %told = load i64, ptr %told.at
   %found = load i64, ptr %found.at
-  %equal = icmp eq i64 %wanted, %found
+  %equal = icmp eq i64 %told, %found
   br i1 %equal, label %same.next, label %wrong
 same.next:
   %nothing = icmp eq i64 %found, 0
@@ -244,8 +256,7 @@ same.next:
   %axis.next = add i32 %axis, 1
   br label %same
 order:
-  %free = or i1 %packed, %empty
-  br i1 %free, label %right, label %steps
+  br i1 %empty, label %right, label %steps
 steps:
   %place = phi i32 [ %rank, %order ], [ %last, %steps.next ]
   %step = phi i64 [ 1, %order ], [ %step.next, %steps.next ]
@@ -254,10 +265,22 @@ steps:
   br i1 %over, label %right, label %stride
 stride:
   %extent.at = getelementptr i64, ptr %shape, i32 %last
-  %stride.at = getelementptr i64, ptr %strides, i32 %last
   %extent = load i64, ptr %extent.at
-  %given = load i64, ptr %stride.at
-  %fits = icmp eq i64 %given, %step
+  br i1 %packed, label %due, label %lies
+lies:
+  %stride.at = getelementptr i64, ptr %strides, i32 %last
+  %stride.told = load i64, ptr %stride.at
+  br label %due
+due:
+  %given = phi i64 [ %step, %stride ], [ %stride.told, %lies ]
+  br i1 %ordered, label %judge, label %other
+other:
+  %due.at = getelementptr i64, ptr %wanted, i32 %last
+  %due.told = load i64, ptr %due.at
+  br label %judge
+judge:
+  %asked = phi i64 [ %step, %due ], [ %due.told, %other ]
+  %fits = icmp eq i64 %given, %asked
   %single = icmp eq i64 %extent, 1
   %good = or i1 %fits, %single
   br i1 %good, label %steps.next, label %wrong

@@ -30,10 +30,6 @@ def export(
 ) -> dict[str, Path]:
     """Write `directory/name.format` for each format, all or none; the paths by format. Raises `BuildError`, see `Kernel.export`."""
     wanted = _formats(formats)
-    if program.signature.is_placed or program.compiled_as.is_placed:
-        raise BuildError(
-            f"{program.signature}: files are made of kernels whose arguments lie in C order and apart; build it without strides= and over="
-        )
     interface = Interface.of(program)
     programs = _versions(program, _targets(targets)) if targets else [program]
     made = _Artefacts(programs, interface, whole="h" not in wanted)

@@ -62,12 +62,13 @@ def header(program: Program, interface: Interface, targets: str) -> str:
             "#endif",
             _SHARED.format(errors=errors).rstrip(),
             "",
-            f"/* Row-major and contiguous, results apart from everything else, at least aligned to an element.{_workspace(program)}",
+            "/* Row-major and contiguous but where strides are given (in elements), results apart from everything else but where told, at",
+            f"   least aligned to an element.{_workspace(program)}",
             *(f"   {_told(interface, argument, kind)}" for arguments, kind in _sides(interface) for argument in arguments),
             *(f"   {dim}" for dim in _dims(interface)),
             "   Returns 0 or an error. */",
             f"{plain(interface)};",
-            "/* The same of tensors; strides are null or those of row-major order. Dims that no shape gives follow. */",
+            "/* The same of tensors; null strides are those of row-major order. Dims that no shape gives follow. */",
             f"{dltensor(interface)};",
             "/* JSON: name, inputs, outputs, dims, workspace_bytes, ... */",
             f"{metadata(interface)};",
@@ -98,12 +99,13 @@ def metadata(interface: Interface) -> str:
 
 def pointers(interface: Interface, words: Mapping[str, str], qualifier: str = "") -> list[str]:
     """The pointers that a caller passes, as parameters of these names."""
-    read = [f"const {_pointer(argument, qualifier, words)}" for argument in interface.inputs]
-    return [*read, *(_pointer(argument, qualifier, words) for argument in interface.outputs)]
-
-
-def _pointer(argument: Argument, qualifier: str, words: Mapping[str, str]) -> str:
-    return f"{c_type(argument.dtype)} *{qualifier}{words[argument.name]}"
+    met = interface.met
+    found = []
+    for argument in interface.arguments:
+        alone = "" if argument.name in met else qualifier
+        read = "const " if argument in interface.inputs else ""
+        found.append(f"{read}{c_type(argument.dtype)} *{alone}{words[argument.name]}")
+    return found
 
 
 def _sizes(interface: Interface, dims: tuple[str, ...]) -> list[str]:
@@ -117,7 +119,9 @@ def _sides(interface: Interface) -> tuple[tuple[tuple[Argument, ...], str], ...]
 def _told(interface: Interface, argument: Argument, kind: str) -> str:
     bits = f", as bits of {argument.dtype}" if argument.dtype in ("float16", "bfloat16") else ""
     shape = "".join(f"[{text(extent)}]" for extent in argument.shape) or " (one element)"
-    return _comment(f"{interface.words[argument.name]}{shape}: {kind}{bits}, {argument.dtype.bytes}-byte aligned")
+    lies = f", with strides {', '.join(map(str, argument.strides))}" if argument.strides else ""
+    over = "" if argument.over is None else f", may lie where {interface.words[interface.all_inputs[argument.over].name]} lies"
+    return _comment(f"{interface.words[argument.name]}{shape}{lies}: {kind}{bits}{over}, {argument.dtype.bytes}-byte aligned")
 
 
 def _dims(interface: Interface) -> list[str]:

@@ -1,6 +1,6 @@
 """What an exported kernel looks like from C: its entries, and the conditions under which a call is taken.
 
-    int32_t name(inputs..., outputs..., dims...)              plain pointers, row-major and contiguous
+    int32_t name(inputs..., outputs..., dims...)              plain pointers; row-major and contiguous, or as the kernel was asked for
     int32_t name_dltensor(inputs..., outputs..., others...)   tensors of DLPack; dims that no shape fixes follow as int64_t
     const char *name_metadata(void)                           JSON
 
@@ -34,7 +34,7 @@ ERRORS: Final[Mapping[str, tuple[int, str]]] = {
     "TENSORLANG_BAD_DIM": (BAD_DIM, "an extent is outside its bounds"),
     "TENSORLANG_BAD_POINTER": (BAD_POINTER, "a pointer is null, or not aligned to its element type"),
     "TENSORLANG_BAD_TENSOR": (BAD_TENSOR, "a DLTensor is null, not of the CPU, or of another type or rank"),
-    "TENSORLANG_BAD_SHAPE": (BAD_SHAPE, "a DLTensor has another shape, or is not row-major and contiguous"),
+    "TENSORLANG_BAD_SHAPE": (BAD_SHAPE, "a DLTensor has another shape, or lies otherwise in memory"),
     "TENSORLANG_BAD_PROCESSOR": (BAD_PROCESSOR, "no version in the library runs on this processor"),
 }
 """What an entry returns besides 0. The inputs are untouched then; so are the outputs, but where memory ran out."""
@@ -79,6 +79,12 @@ class Interface:
         while spelled in names:
             spelled = f"out_{spelled}"
         return {name: spelled if name == self.name else name for name in names}
+
+    @property
+    def met(self) -> frozenset[str]:
+        """The arguments that may lie in one place: results, and the inputs over which they may be written."""
+        pairs = ((argument.name, self.all_inputs[argument.over].name) for argument in self.outputs if argument.over is not None)
+        return frozenset(name for pair in pairs for name in pair)
 
     @property
     def fixed(self) -> dict[str, tuple[int, int]]:

@@ -26,8 +26,8 @@ def short(program: Program, interface: Interface) -> dict[str, Any]:
     return {
         "name": interface.name,
         "abi": ABI,
-        "inputs": [_argument(argument) for argument in interface.inputs],
-        "outputs": [_argument(argument) for argument in interface.outputs],
+        "inputs": [_argument(argument, interface) for argument in interface.inputs],
+        "outputs": [_argument(argument, interface) for argument in interface.outputs],
         "dims": [_dim(dim, interface) for dim in interface.dims],
         "workspace_bytes": program.workspace_bytes,
     }
@@ -74,9 +74,11 @@ def parallel(program: Program) -> bool:
     return any(isinstance(part, For) and part.kind == "parallel" for part in statements(origin.nest.body))
 
 
-def _argument(argument: Argument) -> dict[str, Any]:
+def _argument(argument: Argument, interface: Interface) -> dict[str, Any]:
     shape = [extents.to_json(extent) for extent in argument.shape]
-    return {"name": argument.name, "dtype": str(argument.dtype), "shape": shape, "align": argument.dtype.bytes}
+    told = {"name": argument.name, "dtype": str(argument.dtype), "shape": shape, "align": argument.dtype.bytes}
+    lies = {"strides": list(argument.strides)} if argument.strides else {}
+    return told | lies | ({} if argument.over is None else {"over": interface.all_inputs[argument.over].name})
 
 
 def _dim(name: str, interface: Interface) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def pointer_bits(target: Target) -> int:
 
 def _code(program: Program, name: str) -> str:
     """The LLVM IR of a kernel as a hidden function of another name, which calls the hooks."""
-    text, own = program.compiled.source, program.signature.name
+    text, own = program.compiled.source, program.compiled_as.name
     if program.origin is None and (reason := features.compiles_apart(text, program.compiled.machine)) is not None:
         raise BuildError(f"LLVM cannot read the source that the file of {own!r} holds: {reason}")
     text, count = re.subn(rf'^define i32 @"{re.escape(own)}"\(', f'define hidden i32 @"{name}"(', text, flags=re.MULTILINE)

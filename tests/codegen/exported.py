@@ -50,3 +50,26 @@ def called(library: ctypes.CDLL, kernel: tl.Kernel, inputs: Mapping[str, Array],
     )
     assert status == 0, status
     return results
+
+
+class DLTensor(ctypes.Structure):
+    """As the header declares it."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+def tensor(array: Any, **changed: Any) -> DLTensor:
+    """A row-major float32 array as DLPack has it."""
+    made = DLTensor(array.ctypes.data, 1, 0, array.ndim, 2, 32, 1, longs(*array.shape), None, 0)
+    for name, value in changed.items():
+        setattr(made, name, value)
+    return made
+
+
+def longs(*values: int) -> Any:
+    """An array of int64_t."""
+    return (ctypes.c_int64 * len(values))(*values)

@@ -16,7 +16,7 @@ import tensorlang as tl
 from tensorlang.codegen.cache.identifiers import KEYWORDS, why_reserved
 from tensorlang.codegen.export.export import FORMATS
 from tensorlang.codegen.runtime.symbols import defined_symbols, undefined_symbols
-from tests.codegen.exported import called, needs_cc, needs_cxx, run
+from tests.codegen.exported import called, longs, needs_cc, needs_cxx, run, tensor
 
 n = tl.dim("n", 1, 100)
 TEXT = ("o", "h", "a", "c", "ll", "s", "json")
@@ -125,27 +125,6 @@ def test_every_type_is_passed_as_numpy_has_it(tmp_path: Any) -> None:
     results = called(shared(kernel, tmp_path), kernel, feeds, {})
     for got, want in zip(results, tl.evaluate(made, {p: feeds[str(p.name)] for p in operands}), strict=True):
         np.testing.assert_array_equal(got, want)
-
-
-class DLTensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
-    )  # fmt: skip
-
-
-def tensor(array: Any, **changed: Any) -> DLTensor:
-    """A row-major float32 array as DLPack has it."""
-    shape = (ctypes.c_int64 * array.ndim)(*array.shape)
-    made = DLTensor(array.ctypes.data, 1, 0, array.ndim, 2, 32, 1, shape, None, 0)
-    for name, value in changed.items():
-        setattr(made, name, value)
-    return made
-
-
-def longs(*values: int) -> Any:
-    return (ctypes.c_int64 * len(values))(*values)
 
 
 def test_the_tensor_entry_reads_extents_from_shapes_and_takes_what_is_contiguous(tmp_path: Any) -> None:
