@@ -17,7 +17,7 @@ import numpy as np
 
 from tensorlang.codegen.cache.program import Program, Provenance
 from tensorlang.codegen.calling import handed, vectorcall
-from tensorlang.codegen.calling.arguments import WORKSPACE
+from tensorlang.codegen.calling.arguments import WORKSPACE, checked_dim
 from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.llvm import binding, features, safe_compilation
 from tensorlang.codegen.runtime import timing
@@ -127,11 +127,12 @@ class Runnable:
         """Arithmetic and compulsory memory traffic of one call: "flops" and "bytes". Dims are given by keyword.
 
         Operations are counted exactly (at most, where data decides or the kernel was read from a file).
-        Raises `CallError` where a dim is missing or unknown.
+        Raises `CallError` where a dim is missing or unknown, or no extent that a call takes.
         """
         wanted = self.program.signature.dims
         if set(dims) != set(wanted):
             raise CallError(f"{self.name}: cost() expected the dims {list(wanted)} by keyword, got {sorted(dims)}")
+        dims = {name: checked_dim(self.program.signature, name, value) for name, value in dims.items()}
         origin = self.program.origin
         if origin is None:  # read from a file, which holds no definition
             flops = value_of(self.program.flops, dims)

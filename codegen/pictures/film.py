@@ -92,7 +92,9 @@ class Film:
     most_bytes: int = 0
 
     def passes(self, stage: str, instances: float) -> None:
-        """So many iterations of a stage ran; a picture is taken where they fill it."""
+        """So many iterations of a stage ran, of an empty loop none; a picture is taken where they fill it."""
+        if not instances:
+            return
         self.time += instances
         self.stages[stage] = self.stages.get(stage, 0.0) + instances
         if self.time >= self.length * (len(self.pictures) + 1) and len(self.pictures) < 2 * PICTURES:

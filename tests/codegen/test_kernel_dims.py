@@ -88,6 +88,16 @@ def test_a_dim_that_no_input_fixes_is_passed_by_keyword() -> None:
         kernel(np.zeros(2, "f4"), n=6)
 
 
+@pytest.mark.parametrize("size", ["abc", float("inf"), None, {}, 2.5, -5, 0, 51, True, 10**30])
+def test_what_no_call_takes_for_a_dim_costs_nothing_and_has_no_report(size: object) -> None:
+    n = tl.dim("n", 1, 50)
+    X = tl.placeholder((n,), name="X")
+    kernel = tl.build(tl.compute((n,), lambda i: X[i] + 1, name="Y"))
+    for ask in (kernel.cost, kernel.report):
+        with pytest.raises(CallError, match="Y: (the )?dim '?n"):
+            ask(n=size)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", ["self", "args", "keywords"])
 def test_a_dim_may_have_the_name_of_a_parameter_of_ours(name: str) -> None:
     doubled = tl.compute((tl.dim(name),), lambda i: i * 2, name="E")

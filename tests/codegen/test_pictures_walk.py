@@ -292,6 +292,15 @@ def test_a_long_program_is_walked_in_part_and_says_so() -> None:
     assert marked(found, 1, 0) == set(range(48 * 48)), "no part of the picture is left out"
 
 
+def test_of_loops_without_iterations_there_is_no_picture() -> None:
+    X = tl.placeholder((12,), name="X")
+    s = tl.Schedule(tl.compute((12,), lambda i: X[i] * 2, name="B"))
+    s.split("i", 16)
+    s.peel("i_o", 1, 1)
+    found = walk(s.nest, s.nests[0], {})
+    assert found.held["B"].kept.all() and all(sum(picture["stages"].values()) for picture in found.film.pictures)
+
+
 def test_a_dim_has_the_extent_that_is_given() -> None:
     n = tl.dim("n")
     A = tl.placeholder((n,), name="A")
