@@ -107,7 +107,7 @@ def of_schedule(
     Raises `BuildError` for a name that a C function cannot have, and for too much code.
     """
     program, label = schedule.program, name or schedule.nest.name
-    _require_name(label)
+    require_name(label)
     _require_small(schedule.nest, MAX_INSTRUCTIONS)
     plain = program.function(label, inputs)
     made, directives = scheduled(plain, schedule), schedule.directives
@@ -132,10 +132,10 @@ def of_default(
     description of the machine are part of the program's name. It may be one for which the packing of `constants` is free.
     """
     if name is not None:
-        _require_name(name)
+        require_name(name)
     program, count = lower_program(outputs), get_threads() if threads is None else threads
     plain = program.function(name, inputs)
-    _require_name(plain.name)
+    require_name(plain.name)
 
     def by_default() -> Scheduled:
         _require_small(plain, MAX_INSTRUCTIONS)
@@ -222,7 +222,8 @@ def _require_small(nest: Nest, limit: int, register: int = REGISTER) -> None:
         raise BuildError(f"{nest.name!r} cannot be built: {reason}")
 
 
-def _require_name(name: object) -> None:
+def require_name(name: object) -> None:
+    """Raise `BuildError` for what no C function may be called."""
     if not isinstance(name, str) or not _NAME.match(name) or name in _TAKEN or name in identifiers.UNUSABLE:
         raise BuildError(
             f"{name!r} cannot name a kernel; use letters, digits and _, at most 200, no keyword of C or C++, no name of the C library"

@@ -13,12 +13,13 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tensorlang.autotune.jobs.compile import SHIPPED, best_known
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.cache.signature import c_name
-from tensorlang.codegen.compilation import Request as ProgramRequest, of_schedule
+from tensorlang.codegen.compilation import Request as ProgramRequest, of_schedule, require_name
 from tensorlang.codegen.kernel.kernel import Kernel, cached_kernel
 from tensorlang.codegen.kernel.prepack import prepack
 from tensorlang.codegen.runtime.threads import get_threads
@@ -59,6 +60,7 @@ def compile(
     threads: int | None = None,
     strides: object = None,
     over: object = None,
+    name: str | None = None,
 ) -> ServedKernel:
     """The kernel of a spec, or of tensors, with index expressions before and after, built where it was not built before.
 
@@ -72,14 +74,15 @@ def compile(
     `strides={"B": (1, 512)}` says how operands and results lie in memory, in elements, where that is not C order: transposed, sliced,
     every other one, repeated (stride 0), a part of something larger. The schedule is one for them, and a call takes them as they lie.
     `over={"C": "A"}` lets a call write a result where that operand lies, of the same shape and strides: the schedule is proven to read
-    every element before it is overwritten.
+    every element before it is overwritten. `name` is what the kernel is called, in errors and in files: a program that links several
+    products gives each its own. Without it a kernel is called by its operator, or by its first result.
 
     `level` is "O0" (the loops as they are written: there soonest), "default" (with a database the best schedule that it knows, else the
     default one) or "tuned": a kernel at once, which gets the best code known when that was built in the background. `kernel.level` says
     which runs now. A database is asked once for a key, and again when it has grown.
 
-    Raises `BuildError` for a spec that `supports` refuses, with its reason, for an unknown target, level or constant, and where
-    a result of `over` would be written too soon;
+    Raises `BuildError` for a spec that `supports` refuses, with its reason, for an unknown target, level or constant, for a name that no
+    C function may have, and where a result of `over` would be written too soon;
     `DefinitionError` for tensors, epilogues and prologues that are no definition, and for strides that no array has; `CallError` for arrays
     that a call would refuse; `LogError` for a path without a log.
     """
@@ -90,22 +93,25 @@ def compile(
     own = keys.checked_threads(threads)
     count = own or get_threads()
     state = books if books is None or books == SHIPPED else f"{id(books)}.{books.revision}"
-    plain = epilogue is None and prologue is None and inputs is None and strides is None and over is None
+    plain = epilogue is None and prologue is None and inputs is None and strides is None and over is None and name is None
+    if name is not None:
+        require_name(name)
 
     def request(program: Wanted) -> tuple[str, Request]:
         places = program.places(constants)
-        name = keys.of(program, machine, count, places)
-        return f"{name} {own} {level} {state} {program.form}", Request(program, machine, books, level, own, places, name)
+        key = keys.of(program, machine, count, places)
+        return f"{key} {own} {level} {state} {program.form}", Request(program, machine, books, level, own, places, key)
 
     def code(program: Wanted) -> Code:
-        name, found = request(program)
-        return _codes.get(name, found.code)
+        known, found = request(program)
+        return _codes.get(known, found.code)
 
     if not (plain and isinstance(asked, Spec)) or fixed:
         program = wanted(asked, epilogue, prologue, inputs, strides, over)
+        program = program if name is None else replace(program, name=name)
         if fixed and level == "default":
-            name, found = request(program)
-            return packed(_outlines.get(name, found.outline), program, fixed)
+            known, found = request(program)
+            return packed(_outlines.get(known, found.outline), program, fixed)
         served = code(program).serve(program)
         return prepack(served.program, served.library, fixed, ServedKernel) if fixed else served
 

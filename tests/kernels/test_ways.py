@@ -36,6 +36,7 @@ WAYS: dict[str, Callable[[], tl.Kernel]] = {
     "under other names": renamed,
     "without optimising": lambda: kernels.compile(product(), level="O0"),
     "of a specification": lambda: kernels.compile(kernels.Spec("matmul", ((4, 8), (8, 5)))),
+    "by a name of its own": lambda: kernels.compile(kernels.Spec("matmul", ((4, 8), (8, 5))), name="layer_7"),
     "with an epilogue": lambda: kernels.compile(
         kernels.Spec("matmul", ((4, 8), (8, 5))), epilogue=lambda value, *_: tl.maximum(value, 0.0)
     ),
@@ -48,6 +49,20 @@ WAYS: dict[str, Callable[[], tl.Kernel]] = {
 def loaded(kernel: tl.Kernel, folder: Path) -> tl.Kernel:
     kernel.save(folder / "kernel.tlk")
     return tl.load(folder / "kernel.tlk")
+
+
+def test_a_kernel_has_the_name_that_it_was_given_over_shared_code(tmp_path: Path) -> None:
+    spec = kernels.Spec("tanh", ((4, 6),))
+    plain, named = kernels.compile(spec), kernels.compile(spec, name="activation")
+    assert (plain.name, named.name) == ("tanh", "activation") and plain.program.compiled_as == named.program.compiled_as
+    with pytest.raises(tl.BuildError, match="the C library has a function of this name; build it with name="):
+        plain.export(tmp_path, formats=("h",))
+    assert "activation_dltensor" in named.export(tmp_path, formats=("h",))["h"].read_text()
+    with pytest.raises(tl.CallError, match="^activation"):
+        named(np.zeros((3, 3), np.float32))
+    for name in ("7", "two words", "int", 3):
+        with pytest.raises(tl.BuildError, match="cannot name a kernel"):
+            kernels.compile(spec, name=name)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("way", WAYS)
