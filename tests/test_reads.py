@@ -13,6 +13,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 import tensorlang as tl
+from tensorlang.algebra import bounds
 from tests.draws import examples
 
 Tree: TypeAlias = Any
@@ -263,3 +264,45 @@ def test_a_refusal_without_an_example_says_so() -> None:
     state = tl.scan(lambda t, s: tl.compute((4,), lambda i: s[i] * 2), X, 3, keep="last")
     with pytest.raises(tl.DefinitionError, match=r"reads T\[.*\] of T: float32\[16\], and axis 0 cannot be proved to stay inside; keep"):
         tl.compute((4,), lambda i: T[state[i]])
+
+
+def chased(steps: int) -> tl.Tensor:
+    """A pointer followed several times, each time where it leads inside."""
+    n = tl.dim("n", 1, 100)
+    table = tl.placeholder((n,), "int64", name="T")
+
+    def body(i: Any) -> Any:
+        for _ in range(steps):
+            place = i + 1
+            i = tl.select((place >= 0) & (place < n), table[place], 0)
+        return i
+
+    made: tl.Tensor = tl.compute((n,), body, name="C")
+    return made
+
+
+def test_guarded_look_ups_in_a_row_do_not_multiply_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [0]
+
+    def counted(conditions: Any, *rest: Any) -> Any:
+        asked[0] += 1
+        return assume_of(conditions, *rest)
+
+    assume_of = bounds.assume
+    monkeypatch.setattr(bounds, "assume", counted)
+    numbers = []
+    for steps in (3, 6):
+        asked[0] = 0
+        chased(steps)
+        numbers.append(asked[0])
+    assert numbers[1] < 10 * numbers[0], "each look-up asks for what those inside it do, several times at most"
+    with pytest.raises(tl.DefinitionError, match="is too large"):
+        chased(12)
+
+
+def test_guarded_look_ups_in_a_row_read_what_they_say() -> None:
+    table = np.random.default_rng(0).integers(-3, 12, 10)
+    wanted = np.arange(10)
+    for _ in range(4):
+        wanted = np.array([table[i + 1] if 0 <= i + 1 < 10 else 0 for i in wanted])
+    np.testing.assert_array_equal(tl.build(chased(4))(table), wanted)

@@ -43,6 +43,8 @@ NOTHING: Final[Ranges] = MappingProxyType({})
 _NO_NUMBERS: Final[Mapping[Expr, Floats]] = MappingProxyType({})
 _SPREAD: Final = (-INDEX_LIMIT, INDEX_LIMIT)
 _LINEAR: Final = ("add", "sub", "mul")
+_MAX_NESTED: Final = 2
+"""Choices inside the conditions of others that are taken apart: each takes several times what is inside it."""
 _NEGATED: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
 
@@ -73,12 +75,14 @@ def negated(expr: Expr) -> Expr:
 class Bounds:
     """The intervals of expressions under what is known; each node is looked at once.
 
-    The arithmetic of those in `exact`, and of their parts, is known not to wrap: they are extents of tensors that exist.
+    The arithmetic of those in `exact`, and of their parts, is known not to wrap: they are extents of tensors that exist. `nested` counts
+    the choices around whose conditions hold.
     """
 
     known: Ranges = field(default_factory=lambda: NOTHING)
     exact: frozenset[Expr] = frozenset()
     numbers: Mapping[Expr, Floats] = field(default_factory=lambda: _NO_NUMBERS)
+    nested: int = 0
     deep: bool = field(init=False, default=False)
     _found: dict[int, tuple[Expr, Interval]] = field(default_factory=dict)
     _wrapping: dict[int, tuple[Expr, bool]] = field(default_factory=dict)
@@ -90,8 +94,8 @@ class Bounds:
         """What is known where conditions hold as well."""
         parts = conjuncts(conditions)
         numbers = self._numbers(parts)
-        known = assume(self.known, parts, self.exact)
-        return self if known is self.known and numbers is self.numbers else Bounds(known, self.exact, numbers)
+        known = assume(self.known, parts, self.exact, self.nested + 1)
+        return self if known is self.known and numbers is self.numbers else Bounds(known, self.exact, numbers, self.nested + 1)
 
     def values(self, expr: Expr) -> Interval:
         """As the function of this name."""
@@ -183,7 +187,7 @@ class Bounds:
     def _under(self, expr: Expr, condition: Expr) -> Interval:
         if isinstance(expr, Const):
             return int(expr.value), int(expr.value)
-        return self.under((condition,)).values(expr)
+        return (self if self.nested >= _MAX_NESTED else self.under((condition,))).values(expr)
 
     def _cast(self, value: Expr, truth: bool, expr: Cast) -> Interval:
         if dtype_of(value).is_floating:
@@ -218,7 +222,7 @@ class Bounds:
             low, high = self.values(axis.lo), self.values(axis.hi)
             inner[Axis(axis.name)] = (low[0], max(high[1] - 1, low[0]))
             sizes.append((high[0] - low[1], high[1] - low[0]))
-        within_axes = Bounds(inner, self.exact, self.numbers)
+        within_axes = Bounds(inner, self.exact, self.numbers, self.nested)
         return within_axes if node.where is None else within_axes.under((node.where,)), sizes
 
     def _numbers(self, parts: Iterable[Expr]) -> Mapping[Expr, Floats]:
@@ -234,7 +238,7 @@ class Bounds:
                     continue
             if op in ("gt", "ge"):
                 op, left, right = {"gt": "lt", "ge": "le"}[op], right, left
-            here = Bounds(self.known, self.exact, found)
+            here = Bounds(self.known, self.exact, found, self.nested + 1)
             a, b = here.floats(left), here.floats(right)
             most = b.high if op != "lt" else math.nextafter(b.high, -math.inf)
             least = a.low if op != "lt" else math.nextafter(a.low, math.inf)
@@ -371,7 +375,7 @@ def conjuncts(conditions: Iterable[Expr]) -> list[Expr]:
     return found
 
 
-def assume(known: Ranges, conditions: Iterable[Expr], exact: frozenset[Expr] = frozenset()) -> Ranges:
+def assume(known: Ranges, conditions: Iterable[Expr], exact: frozenset[Expr] = frozenset(), nested: int = 0) -> Ranges:
     """What is known where conditions hold as well: bounds on the expressions that they compare; `known` itself if that is nothing new."""
     parts = conjuncts(conditions)
     comparisons = [part for part in parts if isinstance(part, Compare) and part.op != "ne" and dtype_of(part.left).is_integer]
@@ -382,7 +386,7 @@ def assume(known: Ranges, conditions: Iterable[Expr], exact: frozenset[Expr] = f
             op, left, right = comparison.op, comparison.left, comparison.right
             if op in ("gt", "ge"):
                 op, left, right = {"gt": "lt", "ge": "le"}[op], right, left
-            here, apart = Bounds(found, exact), int(op == "lt")
+            here, apart = Bounds(found, exact, nested=nested), int(op == "lt")
             a, b = here.values(left), here.values(right)
             at_most, at_least = (a[0], min(a[1], b[1] - apart)), (max(b[0], a[0] + apart), b[1])
             if op == "eq":

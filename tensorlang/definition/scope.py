@@ -27,6 +27,10 @@ class Scope:
         """The scope inside a reduction."""
         return Scope((*self.ranges, *((axis.name, axis.lo, axis.hi) for axis in axes)), self.conditions)
 
+    def follows(self, other: Scope) -> bool:
+        """Does all that holds in another one hold here, which began there?"""
+        return self.ranges[: len(other.ranges)] == other.ranges and self.conditions[: len(other.conditions)] == other.conditions
+
     def facts(self) -> tuple[Expr, ...]:
         """All that holds, as conditions."""
         bounds = [bound for name, lo, hi in self.ranges for bound in (Compare("le", lo, Axis(name)), Compare("lt", Axis(name), hi))]
@@ -34,27 +38,38 @@ class Scope:
 
 
 def scoped(expr: Expr, scope: Scope) -> Iterator[tuple[Expr, Scope]]:
-    """Every node of an expression with what holds where it is evaluated: the chosen side of selects, the domain of reductions."""
+    """The nodes of an expression with what holds where each is evaluated: the chosen side of selects, the domain of reductions.
+
+    A node that stands in several places comes once where the same holds, and not again where more does.
+    """
+    yield from _scoped(expr, scope, {})
+
+
+def _scoped(expr: Expr, scope: Scope, seen: dict[int, list[Scope]]) -> Iterator[tuple[Expr, Scope]]:
+    before = seen.setdefault(id(expr), [])
+    if any(scope.follows(other) for other in before):
+        return
+    before.append(scope)
     yield expr, scope
     match expr:
         case Select(cond, yes, no):
-            yield from scoped(cond, scope)
-            yield from scoped(yes, scope.where(cond))
-            yield from scoped(no, scope.where(Unary("not", cond)))
+            yield from _scoped(cond, scope, seen)
+            yield from _scoped(yes, scope.where(cond), seen)
+            yield from _scoped(no, scope.where(Unary("not", cond)), seen)
         case Reduce(_, values, axes, where, _):
             inner = scope
             for axis in axes:
-                yield from scoped(axis.lo, inner)
-                yield from scoped(axis.hi, inner)
+                yield from _scoped(axis.lo, inner, seen)
+                yield from _scoped(axis.hi, inner, seen)
                 inner = inner.over((axis,))
             if where is not None:
-                yield from scoped(where, inner)
+                yield from _scoped(where, inner, seen)
                 inner = inner.where(where)
             for value in values:
-                yield from scoped(value, inner)
+                yield from _scoped(value, inner, seen)
         case _:
             for child in children(expr):
-                yield from scoped(child, scope)
+                yield from _scoped(child, scope, seen)
 
 
 def stage_scope(stage: Stage) -> Scope:
