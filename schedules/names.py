@@ -80,5 +80,5 @@ def require_extents(nest: Nest, given: Mapping[str, int], bounds: Mapping[str, t
             raise Refusal("TL-S005", f"there is no dim {name!r}{did_you_mean(str(name), nest.dims)}")
         least, most = (0, MOST) if bounds is None else bounds[name]
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            within = "" if bounds is None else f" in {least}..{most}"
+            within = "" if (least, most) == (0, MOST) else f" in {least}..{most}"
             raise Refusal("TL-S005", f"{name} must be an extent{within}, not {value!r:.40}")

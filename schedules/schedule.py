@@ -98,7 +98,7 @@ class Schedule(Methods):
         import tensorlang as tl  # noqa: PLC0415 - what a machine is, a layer above tells
 
         try:
-            require_extents(self.nest, dims)
+            require_extents(self.nest, dims, self.nest.bounds)
         except Refusal as refusal:
             raise self._error(refusal, None) from None
         return estimate(self.nest, tl.machine(target), dims)
@@ -242,7 +242,7 @@ class Schedule(Methods):
 
     def can(self, directive: Directive | str, *args: Any, **options: Any) -> Verdict:
         """Would a directive, or a method call by name, be accepted? Changes nothing."""
-        if directive == "tile":
+        if isinstance(directive, str) and directive == "tile":
             return self._can_tile(*args, **options)
         made = None
         try:

@@ -30,8 +30,8 @@ def export(
 ) -> dict[str, Path]:
     """Write `directory/name.format` for each format, all or none; the paths by format. Raises `BuildError`, see `Kernel.export`."""
     wanted = _formats(formats)
-    interface = Interface.of(program)
-    programs = _versions(program, _targets(targets)) if targets else [program]
+    interface, levels = Interface.of(program), _targets(targets)
+    programs = _versions(program, levels) if levels else [program]
     made = _Artefacts(programs, interface, whole="h" not in wanted)
     contents = {form: made.of(form) for form in wanted}
     return written(

@@ -39,7 +39,7 @@ def copied(sketch: Sketch, buffer: str) -> Sketch:
 
 def inlined(sketch: Sketch, producer: Sketch) -> None:
     """Compute the producer anew wherever the stage reads what it makes."""
-    made = _written(producer)
+    made = _written(producer, [sketch])
     reads = [access for access in producer.statement.accesses if access is not made]
     found: dict[tuple[object, ...], LinearAccess] = {}
     statement = sketch.statement
@@ -67,7 +67,7 @@ def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: b
     `at` is a loop of one reader ("": around all of them); the others were computed at it before. Storage that is `kept` outlives the
     iterations of `at`, each of which adds what the one before has not computed. None where reads follow the outer loops in different ways.
     """
-    made = _written(producer)
+    made = _written(producer, readers)
     inside = [{loop.name: loop.trips for loop in (reader.inside(at) if at and _has(reader, at) else reader.loops)} for reader in readers]
     turns = next((loop.trips for reader in readers for loop in reader.loops if loop.name == at), 1.0) if kept else 1.0
     box = _box(made, list(zip(readers, inside, strict=True)), at if kept else "", turns)
@@ -171,8 +171,10 @@ def _box(made: LinearAccess, readers: Sequence[tuple[Sketch, Mapping[str, float]
     return _Box(made, tuple(sides), kept, turns)
 
 
-def _written(producer: Sketch) -> LinearAccess:
-    return next(access for access in producer.statement.accesses if access.writes)
+def _written(producer: Sketch, readers: Sequence[Sketch]) -> LinearAccess:
+    """What a producer makes: of several tensors, the first that is read."""
+    read = {access.buffer.name for reader in readers for access in reader.statement.accesses}
+    return next(access for access in producer.statement.accesses if access.writes and access.buffer.name in read)
 
 
 def _has(sketch: Sketch, loop: str) -> bool:

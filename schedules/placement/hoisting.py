@@ -38,7 +38,7 @@ from tensorlang.schedules.placement.producer_placement import (
 )
 from tensorlang.schedules.placement.scopes import unfollowed
 from tensorlang.schedules.rewriting.copies import derived
-from tensorlang.schedules.rewriting.edit import edit_loops, edit_stores, extent_of, literal_extent, stores
+from tensorlang.schedules.rewriting.edit import always_runs, edit_loops, edit_stores, extent_of, stores
 
 
 def raised(nest: Nest, place: Placement, keep: int, loop: str = "") -> Nest:
@@ -65,7 +65,8 @@ def raised(nest: Nest, place: Placement, keep: int, loop: str = "") -> Nest:
         )
         for buffer in place.buffers
     }
-    runs = [Compare("gt", extent_of(part), ir.const(0)) for part in between if part not in dims and not (literal_extent(part) or 0) > 0]
+    runs = [Compare("gt", extent_of(part), ir.const(0)) for part in between if part not in dims and not always_runs(part)]
+    still = [test for test in runs if not closure(nest, axes_of(test)) & {part.loop for part in dims}]
     parts: list[Stmt] = []
     relations = list(nest.relations)
     for part in place.parts:
@@ -74,9 +75,12 @@ def raised(nest: Nest, place: Placement, keep: int, loop: str = "") -> Nest:
         copies = clone(scoped, f"{place.stage}.init" if first else place.stage, dims, [around.loop for around in outer], follow=False)
         relations = _following(relations, part, copies)
         body = _stored(map_expressions(part, copies.of), local, offsets(copies.loops))
-        for test in [*runs, *(() if first else conditions)]:
+        for test in [*(test for test in runs if test not in still), *(() if first else conditions)]:
             body = If(copies.of(test), body)
-        parts.append(copies.in_loops(body))
+        body = copies.in_loops(body)
+        for test in still:  # around the loops, which may change places
+            body = If(copies.of(test), body)
+        parts.append(body)
         relations += copies.relations
     here = offsets(dims)
 
@@ -107,7 +111,7 @@ def _needed(nest: Nest, place: Placement, conditions: Sequence[Expr], between: S
     """Those of the loops on which the values, the box, the conditions or the bounds of other needed loops depend."""
     axes = box.union(*(axes_of(expr) for expr in (*values_of(nest, place), *conditions)))
     for part in between:
-        if not (literal_extent(part) or 0) > 0:
+        if not always_runs(part):
             axes |= axes_of(part.lo) | axes_of(part.hi)
     while True:
         found = tuple(part for part in between if part.loop in closure(nest, axes))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from tensorlang.algebra.bounds import values
 from tensorlang.algebra.simplify import simplify
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Alloc, Binary, Block, Buffer, Const, Expr, For, If, Nest, Prefetch, Stmt, Store, allocate, block, const
@@ -178,6 +179,11 @@ def literal_extent(loop: For) -> int | None:
         return max(0, int(loop.hi.value) - int(loop.lo.value))
     extent = extent_of(loop)
     return max(0, int(extent.value)) if isinstance(extent, Const) else None
+
+
+def always_runs(loop: For) -> bool:
+    """Has a loop an iteration whatever dims and other loops are, as intervals tell?"""
+    return values(extent_of(loop))[0] > 0
 
 
 def axis_names(nest: Nest) -> frozenset[str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+import contextlib
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set as AbstractSet
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tensorlang.errors import TuningError
 from tensorlang.schedules.spaces.knobs import Knob
+
+T = TypeVar("T")
 
 
 def point(config: object) -> Mapping[str, Any]:
@@ -20,8 +23,24 @@ def point(config: object) -> Mapping[str, Any]:
 
 def values(name: object, given: object) -> tuple[Any, ...]:
     """The values of a knob as they were given. Raises `TuningError` for what lists none."""
-    if not isinstance(given, Iterable) or isinstance(given, (str, bytes)):
-        raise TuningError(f"the knob {name!r:.60} takes a list of values, and not {given!r:.60}")
+    if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
+        with contextlib.suppress(TypeError):  # an array without axes
+            return tuple(given)
+    raise TuningError(f"the knob {name!r:.60} takes a list of values, and not {given!r:.60}")
+
+
+def points(configs: object) -> Sequence[Mapping[str, Any]]:
+    """Points as they were given. Raises `TuningError` for what is no list of them."""
+    if not isinstance(configs, Sequence) or isinstance(configs, (str, bytes)):
+        raise TuningError(f"points are mappings in a list, and not {configs!r:.60}")
+    return [point(config) for config in configs]
+
+
+def parts(given: object, kind: type[T]) -> tuple[T, ...]:
+    """What a space is made of: knobs, constraints or footprints. Raises `TuningError` for anything else."""
+    if not isinstance(given, (tuple, list)) or not all(isinstance(one, kind) for one in given):
+        what = f"{kind.__name__.lower()}s"
+        raise TuningError(f"{what} of a space come in a tuple, not as {given!r:.60}; Space.of(rows=(2, 4)) is made of values")
     return tuple(given)
 
 
@@ -34,7 +53,7 @@ def whole(number: object, what: str) -> int:
 
 def spellings(exclude: object) -> Collection[str]:
     """The spellings of points that are not wanted. Raises `TuningError` for what is no collection."""
-    if not isinstance(exclude, Collection) or isinstance(exclude, (str, bytes)):
+    if not isinstance(exclude, (tuple, list, AbstractSet, Mapping)):
         raise TuningError(f"exclude= takes the spellings of points, and not {exclude!r:.60}")
     return exclude
 

@@ -85,8 +85,10 @@ class Space:
         return cls(tuple(knob_of(name, arguments.values(name, own)) for name, own in values.items()))
 
     def __post_init__(self) -> None:
-        if (name := repeated_name(self.knobs, frozenset())) is not None:
-            raise TuningError(f"two knobs of one point are called {name!r}")
+        for name, kind in (("knobs", Knob), ("constraints", Constraint), ("footprints", Footprint)):
+            object.__setattr__(self, name, arguments.parts(getattr(self, name), kind))
+        if (twice := repeated_name(self.knobs, frozenset())) is not None:
+            raise TuningError(f"two knobs of one point are called {twice!r}")
 
     # Counting and drawing --------------------------------------------------------------------------------------------------------
 
@@ -255,12 +257,12 @@ class Space:
         Features of sizes are relative to this shape, so a point of another shape of the family may be encoded too, for comparison.
         Raises `TuningError` for what is no point.
         """
-        arguments.point(config)
         row: npt.NDArray[np.float64] = self.encode_all([config])[0]
         return row
 
     def encode_all(self, configs: Sequence[Config]) -> npt.NDArray[np.float64]:
-        """One row for each point."""
+        """One row for each point. Raises `TuningError` for what is no list of points."""
+        configs = [dict(config) for config in arguments.points(configs)]
         rows = np.full((len(configs), len(self.columns)), INACTIVE)
         first = len(self.columns)
         if self.derived:
@@ -310,8 +312,8 @@ class Space:
         Raises `TuningError` if there is no such knob or it has no such value.
         """
         known = sorted({knob.name for knob in self._every()})
-        if name not in known:
-            raise TuningError(f"no knob {name!r}; there are {', '.join(known)}")
+        if not isinstance(name, str) or name not in known:
+            raise TuningError(f"no knob {name!r:.60}; there are {', '.join(known)}")
         return replace(self, knobs=restricted(self.knobs, name, arguments.values(name, values)))
 
     def where(self, holds: Callable[[Config], bool], label: str = "") -> Space:
@@ -321,7 +323,9 @@ class Space:
         constraints are counted faster than one that reads everything. Raises `TuningError` for what cannot be called.
         """
         if not callable(holds):
-            raise TuningError(f"a constraint is a function of a point, not {holds!r}")
+            raise TuningError(f"a constraint is a function of a point, not {holds!r:.60}")
+        if not isinstance(label, str):
+            raise TuningError(f"a constraint is called by a text, not {label!r:.60}")
         label = label or getattr(holds, "__name__", "constraint")
         return replace(self, constraints=(*self.constraints, Constraint(label, holds)))
 

@@ -273,3 +273,18 @@ def test_a_copy_that_moves_out_of_tiles_reaches_no_further_than_what_it_copies(t
     (loop,) = (part for part in loops(s.nest.body) if part.loop == "X_cache_1.d0")
     assert loop.hi == Const(3, loop.hi.dtype)
     check(s)
+
+
+def test_loops_of_what_is_computed_whole_change_places_though_nobody_may_read_it() -> None:
+    """What asks whether its reader has an iteration stands around its loops, and nowhere where the reader always has one."""
+    for n, asks in ((tl.dim("n"), True), (tl.dim("n", 2, 6), False)):
+        x = tl.placeholder((n,), name="X")
+        k = tl.reduce_axis(4, name="k")
+        s = tl.Schedule(
+            tl.compute((n, 7), lambda p, q, x=x, k=k: tl.prod(x[0] + tl.cast(k * q, "float32"), axis=k) * tl.cast(p, "float32"), name="Y")
+        )
+        s.compute_root("Y.1")
+        assert ("if n > 0" in str(s)) == asks
+        s.reorder("Y.1.k", "Y.1.q")
+        for size in (0, 3) if asks else (2, 6):
+            check(s, dims={"n": size})

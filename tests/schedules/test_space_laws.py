@@ -211,13 +211,14 @@ def test_footprints_are_features_relative_to_a_capacity_and_are_printed() -> Non
 
 
 ODD: tuple[Any, ...] = (
-    None, -1, 1.5, float("nan"), "x", b"x", [], {}, {"mr": object()}, {"mr": 1}, {1: 2}, object(), np.float32(1), [[]], len, Ellipsis, {3},
+    None, -1, 1.5, float("nan"), "x", b"x", [], {}, np.zeros(2), np.array(5), [3],
+    {"mr": object()}, {"mr": 1}, {1: 2}, object(), np.float32(1), [[]], len, Ellipsis, {3},
     {"mr": [2]}, {"mr": 2, "pack": "B"}, {"order": 3},
 )  # fmt: skip
 RIGHT: dict[str, tuple[Any, ...]] = {
     "fix": ("mr", 2), "restrict": ("mr", [2]), "sample": (np.random.default_rng(0), 2, ()), "mix": (np.random.default_rng(0), {}, {}),
     "at": (3,), "where": (bool, "any"), "only": ([],), "contains": ({},), "neighbours": ({},), "complete": ({},), "project": ({},),
-    "encode": ({},),
+    "encode": ({},), "encode_all": ([{}],),
 }  # fmt: skip
 
 
@@ -235,6 +236,8 @@ def test_values_of_any_kind_make_a_space_or_an_error_of_ours() -> None:
     for first, second in itertools.product(ODD, ODD):
         with contextlib.suppress(TensorlangError):
             str(Space.of(a=first, b=[second]))  # type: ignore[arg-type]
+        with contextlib.suppress(TensorlangError):
+            str(Space(first, second))
 
 
 def test_a_point_that_leaves_out_a_knob_has_no_neighbours() -> None:

@@ -297,3 +297,18 @@ def test_other_processors_get_objects(cpu: str, name: str) -> None:
     }[name]()
     assert strategy(output, cpu).name == "windows"
     assert tl.build(output, target=cpu if cpu != "cortex-a72" else "aarch64-linux-gnu:cortex-a72").inspect("asm")
+
+
+@pytest.mark.parametrize("read", [0, 1, 2])
+def test_windows_over_one_of_several_results_are_tiled(read: int) -> None:
+    x = tl.placeholder((17, 8), name="X")
+    made = tl.compute((17, 8), lambda i, j: tuple(x[i, j] * (factor + 2) for factor in range(3)), name="S")
+    rows, columns = tl.reduce_axis(3, name="r"), tl.reduce_axis(3, name="q")
+    v = tl.compute((15, 6), lambda i, j: tl.sum(made[read][i + rows, j + columns], axis=(rows, columns)), name="V")
+    found = strategy(v)
+    image = np.random.default_rng(0).random((17, 8), np.float32)
+    wanted = sliding_window_view(image * (read + 2), (3, 3)).sum((-1, -2))
+    for config in (found.default, *found.space.sample(np.random.default_rng(1), 4)):
+        schedule = found.schedule(config)
+        assert not schedule.faults
+        np.testing.assert_allclose(tl.build(schedule)(image), wanted, rtol=1e-5)
