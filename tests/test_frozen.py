@@ -55,3 +55,40 @@ def test_a_class_that_does_more_when_it_is_made_is_refused() -> None:
 
     with pytest.raises(TypeError, match="Checked does more than set its fields"):
         frozen(Checked)
+
+
+def test_a_tree_is_hashed_once_and_its_hash_is_in_no_copy() -> None:
+    asked = []
+
+    class Leaf:
+        def __hash__(self) -> int:
+            asked.append(self)
+            return 7
+
+    @frozen
+    class Pair:
+        left: object
+        right: object
+
+    leaf = Leaf()
+    tree: object = Pair(leaf, 1)
+    for _ in range(20):
+        tree = Pair(tree, tree)
+        assert {tree: 1}[tree] == 1
+    assert asked == [leaf]
+    kept = Quick("a", 4, ())  # type: ignore[arg-type]
+    assert hash(kept) == hash(replace(kept)) == hash(pickle.loads(pickle.dumps(kept)))  # noqa: S301 - our own bytes
+    assert set(kept.__getstate__()) == {"a", 4, (), None}  # type: ignore[misc]
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Quick("a"))
+
+
+def test_a_hash_of_its_own_is_kept_too() -> None:
+    @frozen
+    class Odd:
+        name: str
+
+        def __hash__(self) -> int:
+            return 3
+
+    assert hash(Odd("a")) == hash(Odd("b")) == 3
