@@ -84,12 +84,19 @@ def wrong(winner: Trial, machine: Target) -> str | None:
 
 
 def lines(chosen: Mapping[Study, tuple[Record, Trial, Trial]], level: Target) -> Iterator[bytes]:
-    """What of the records is shipped: each names the features of the class, and none the computer on which it was made."""
+    """What of the records is shipped: each names the features of the class, and none the computer on which it was made.
+
+    A verdict goes without the samples that led to it, which are most of a log.
+    """
     for final, winner, base in chosen.values():
-        for fields in (base.fields, *([] if winner.id == base.id else [winner.fields]), final):
+        judged = FinalRecord.of(final)
+        told = {**final, "finalists": [], "speedup_interval": judged.interval, "quality": judged.verdict}
+        for fields in (base.fields, *([] if winner.id == base.id else [winner.fields]), told):
             about = {**fields["target"], "features": sorted(level.isa)}
             machine = {**fields["machine"], "host": ""} if isinstance(fields.get("machine"), dict) else {}
-            yield to_line({**fields, "target": about, "machine": machine})
+            software = {name: version for name, version in fields.get("software", {}).items() if name != "kernel"}
+            kept = {name: value for name, value in fields.items() if name != "clock"}
+            yield to_line({**kept, "target": about, "machine": machine, "software": software})
 
 
 def main(paths: list[str], folder: Path = FOLDER, cpu: str | None = None) -> int:
