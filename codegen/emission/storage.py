@@ -20,7 +20,7 @@ from tensorlang import ir
 from tensorlang.codegen.emission.arithmetic import binary
 from tensorlang.codegen.emission.expression import value
 from tensorlang.codegen.emission.frame import Frame, HeapStorage, readable
-from tensorlang.codegen.emission.types import I1, I64, POINTER, VOID, Builder, Value, external, in_memory, known, literal
+from tensorlang.codegen.emission.types import I1, I8, I64, POINTER, VOID, Builder, Value, external, in_memory, intrinsic, known, literal
 from tensorlang.codegen.emission.workspace import largest, may_need
 from tensorlang.codegen.runtime import workspaces
 from tensorlang.errors import InternalError
@@ -62,11 +62,18 @@ def _allocate(frame: Frame, buffer: ir.Buffer) -> None:
         held = max(size, 1) + spare // buffer.dtype.bytes
         storage = frame.reserve(llvm.ArrayType(in_memory(buffer.dtype), held), readable(buffer.name), max(LINE_BYTES, buffer.align))
         frame.stack += size * buffer.dtype.bytes
+        if buffer.memory == "register":
+            _clear(frame.builder, storage, size * buffer.dtype.bytes)
         frame.place(buffer, storage, own=size, spare=spare)
     else:
         found = _heap(frame, buffer)
         frame.place(buffer, found.storage, spare=SPARE)
         frame.heap.append(found)
+
+
+def _clear(builder: Builder, storage: Value, size: int) -> None:
+    """Zeros: else lanes that no statement wants are carried from tile to tile, and added to, which takes long where they are denormal."""
+    intrinsic(builder, "memset", VOID, [storage, literal(I8, 0), literal(I64, size), literal(I1, 0)], [POINTER, I64])
 
 
 def needs_heap(frame: Frame, buffers: Iterable[ir.Buffer]) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final, NamedTuple
 
+from tensorlang.schedules.model.forwarding import waits
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.program import Loop, Part, Statement, statements
 from tensorlang.schedules.model.walks import LinearAccess
@@ -76,6 +77,8 @@ def _issued(parts: tuple[Part, ...], machine: Machine, times: float, around: tup
             own = 0.0 if any(map(_is_body, part.body)) else part.trips * STEP / machine.ports.issue
             steps = (own + ENTRY) * times
             yield next(statements(part.body)).place, Cycles(steps, 0.0)
+            for place, waited in waits(part, machine):
+                yield place, Cycles(waited * times * part.trips, 0.0)
             yield from _issued(part.body, machine, times * part.trips, (*around, part))
 
 
