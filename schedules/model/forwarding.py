@@ -63,8 +63,8 @@ def _chain(statement: Statement, path: tuple[Loop, ...], machine: Machine) -> fl
 
 
 def _overlap(machine: Machine) -> float:
-    """Cycles by which iterations overlap at most: what the window holds."""
-    return machine.ports.window / machine.ports.issue
+    """Cycles by which iterations overlap at most: half of what the window holds, since the other half is the iteration itself."""
+    return machine.ports.window / machine.ports.issue / 2
 
 
 def _vector(access: LinearAccess, path: tuple[Loop, ...], lanes: int) -> _Vector:
