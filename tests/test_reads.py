@@ -306,3 +306,18 @@ def test_guarded_look_ups_in_a_row_read_what_they_say() -> None:
     for _ in range(4):
         wanted = np.array([table[i + 1] if 0 <= i + 1 < 10 else 0 for i in wanted])
     np.testing.assert_array_equal(tl.build(chased(4))(table), wanted)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 7])
+def test_rows_of_an_extent_without_bounds_are_read_as_one_line(rows: int) -> None:
+    n = tl.dim("n")
+    x, y = tl.placeholder((rows, n), name="X"), tl.placeholder((4, rows, n), name="Y")
+    line = tl.compute((rows * n,), lambda i: x[i // n, i % n], name="L")
+    block = tl.compute((4 * rows * n,), lambda i: y[i // (rows * n), i // n % rows, i % n], name="B")
+    for size in (0, 1, 5):
+        data = np.arange(4 * rows * size, dtype="f4").reshape(4, rows, size)
+        np.testing.assert_array_equal(tl.evaluate(line, {x: data[0]}), data[0].reshape(-1))
+        np.testing.assert_array_equal(tl.build(block)(data), data.reshape(-1))
+    for longer in (rows * n + 1, (rows + 1) * n):
+        with pytest.raises(tl.DefinitionError, match=f"axis 0 is read at {rows}"):
+            tl.compute((longer,), lambda i: x[i // n, i % n], name="L")

@@ -44,6 +44,7 @@ class Formula:
     _dims: set[tuple[str, int, int]] = field(default_factory=set)
     _loads: dict[Expr, Expr] = field(default_factory=dict)
     """The first spelling of each element that is loaded."""
+    _literals: set[int] = field(default_factory=set)
 
     def boolean(self, expr: Expr, bounds: Bounds | None = None, *, holds: bool = True) -> str:
         """The condition, or its negation, as text."""
@@ -92,6 +93,7 @@ class Formula:
     def _compared(self, op: str, left: Expr, right: Expr, here: Bounds, holds: bool) -> str:
         """Integers, of whatever types."""
         relation = op if holds else _NEGATED[op]
+        self._literals.update(int(side.value) for side in (left, right) if isinstance(side, Const) and side.value > 1)
         a, b = self.integer(left, here), self.integer(right, here)
         return f"({a} < {b} or {a} > {b})" if relation == "ne" else f"{a} {_COMPARE[relation]} {b}"
 
@@ -327,13 +329,14 @@ class Formula:
         self.constraints.append(f"({' and '.join(parts)}) or ({none})")
 
     def laws(self) -> list[str]:
-        """What holds of products: `x < y` means `x * n + n <= y * n` for `n >= 0`, and 0 and 1 are such `x`."""
+        """What holds of products: `x < y` means `x * n + n <= y * n` for `n >= 0`; 0, 1 and what is compared are such numbers, too."""
         found: list[str] = []
         sides = [(x, n, name) for (a, b), name in self.products.items() for x, n in ((a, b), (b, a)) if self.bounds.values(n)[0] >= 0]
         for at, (x, n, name) in enumerate(sides):
             mine, by = self.integer(x), self.integer(n)
             if self.bounds.values(x)[0] < 0 or self.bounds.values(x)[1] > 1:
                 found.append(f"({mine} <= -1 and {name} <= -{by}) or ({mine} = 0 and {name} = 0) or ({mine} >= 1 and {name} >= {by})")
+            found += [f"{mine} < {least} or {name} >= {least} * {by}" for least in sorted(self._literals)[:2]]
             for other, m, product in sides[at + 1 :]:
                 if m == n and product != name:
                     theirs = self.integer(other)

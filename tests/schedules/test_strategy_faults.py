@@ -163,3 +163,17 @@ def test_a_strategy_that_breaks_costs_speed_and_not_the_kernel(monkeypatch: pyte
     assert [record.levelname for record in caplog.records] == ["WARNING"] and "please report this" in caplog.text
     a, b = np.random.default_rng(0).random((10, 7), "f4"), np.random.default_rng(1).random((7, 14), "f4")
     np.testing.assert_allclose(tl.build(product)(a, b), a @ b, rtol=1e-5)
+
+
+def test_sums_of_which_a_scatter_reads_where_it_writes_have_a_default_schedule() -> None:
+    """Beside its index it reads nothing of the program, so that no reader of tiles is to be computed from them."""
+    x = tl.placeholder((3, 26), "int64", name="X")
+    k, r = tl.reduce_axis(3, name="k"), tl.reduce_axis(26, name="r")
+    total = tl.compute((26,), lambda i: tl.sum(x[k, i], axis=k), name="S")
+    zero = tl.compute((13,), lambda b: tl.cast(0, "int64"), name="Z")
+    last = tl.scatter(zero, r, lambda r: tl.clamp(total[r], 0, 12), lambda r: tl.cast(r, "int64"), "max", name="T")
+    data = np.arange(78).reshape(3, 26) % 5
+    wanted = np.zeros(13, "int64")
+    np.maximum.at(wanted, np.minimum(data.sum(0), 12), np.arange(26))
+    assert not default(last).faults
+    np.testing.assert_array_equal(tl.build(last)(data), wanted)

@@ -292,7 +292,8 @@ def _is_fusible(
     target = info.store.buffers[0].name
     reads = {load.index for load in reader.loads if tensor_of(load).name == target}
     order = [buffer.name for other in stages.values() for buffer in other.store.buffers]
-    if max((tensor_of(load).name for load in reader.loads if tensor_of(load).name in order), key=order.index) != target:
+    read = (tensor_of(load).name for load in reader.loads if tensor_of(load).name in order)
+    if max(read, key=order.index, default="") != target:  # it may read tiles in its index alone, as a scatter does
         return False  # what else it reads is there when the last of what it reads is complete
     whole = [literal_extent(loop) for loop in reader.outer] == [literal_extent(loop) for loop in info.outer]
     axes = tuple(Axis(loop.loop) for loop in reader.outer)
