@@ -87,7 +87,7 @@ bench-models:
 OUT ?= out/shipped
 shipped:
 	$(PYTHON) -c "from autotune_command import main; main()" job jobs/shipped.toml --log $(OUT)/$(ISA) --target $(ISA)
-	$(PYTHON) -m bench.ship --target $(ISA) $(OUT)/$(ISA)/
+	$(PYTHON) -m bench.ship --measure --target $(ISA) $(OUT)/$(ISA)/
 
 docs:
 	$(PYTHON) -m docs.make_errors

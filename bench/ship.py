@@ -2,7 +2,8 @@
 
 Of each task the last final measurement is taken, with its winner and its default, where it can be trusted: of quality clean or shared, and
 the winner ahead of the default by an interval that does not hold 1, or the default itself. A winner is first compared with the definition,
-as it is replayed now. What the class has of other tasks stays.
+as it is replayed now. What the class has of other tasks stays. With `--measure` each schedule runs in turns with the default that is
+chosen today, and goes where it is no longer ahead: a default gets better, and no log knows. That needs a quiet machine.
 """
 
 from __future__ import annotations
@@ -12,18 +13,26 @@ import hashlib
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import msgspec
 
 from tensorlang.autotune.log.fixed_operands import constant_names, constants_of
 from tensorlang.autotune.log.glimpse import Study, study_of
+from tensorlang.autotune.log.index import dims_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial, to_line
 from tensorlang.autotune.log.study_records import FinalRecord
+from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.measurement.quality import Quality
 from tensorlang.autotune.shipped.classes import FOLDER, INDEX, Processors, classes
+from tensorlang.autotune.task import Task
 from tensorlang.autotune.verification.check import why_wrong
+from tensorlang.autotune.verification.reference import worker_task
+from tensorlang.autotune.workers.process import Limits
+from tensorlang.autotune.workers.protocol import Candidate
+from tensorlang.autotune.workers.runner import Runner
 from tensorlang.codegen.kernel.build import build
 from tensorlang.codegen.target import Target, target
 from tensorlang.definition.tensor import as_outputs
@@ -32,10 +41,13 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
 from tensorlang.serialization.rebuild import rebuild
 from tensorlang.system import files
+from tensorlang.system.memory import memory
 
 LEVELS: Final = ("x86-64-v4", "x86-64-v3")
 """The classes there may be, the most demanding first."""
 SURE: Final = (Quality.CLEAN, Quality.SHARED)
+WORTH: Final = 1.02
+"""How much faster than the default of today what is shipped has to be."""
 
 Record = dict[str, Any]
 
@@ -69,18 +81,36 @@ def decided(paths: list[str], level: Target) -> dict[Study, tuple[Record, Trial,
     return found
 
 
+def schedules(winner: Trial, machine: Target) -> tuple[Schedule, Schedule]:
+    """The schedule of a winner, and the default one of today. Raises `TensorlangError`."""
+    outputs = as_outputs(rebuild(winner.task.get("definition")))
+    strategy = choose(outputs, machine, winner.threads, constant_names(outputs, constants_of(winner.task)))
+    won = Schedule.from_json(outputs, winner.schedule) if winner.schedule else strategy.schedule(winner.config)
+    return won, strategy.schedule(strategy.default)
+
+
 def wrong(winner: Trial, machine: Target) -> str | None:
     """Why a winner must not be shipped; None if it computes what its definition says."""
     try:
-        outputs = as_outputs(rebuild(winner.task.get("definition")))
-        names = constant_names(outputs, constants_of(winner.task))
-        if winner.schedule:
-            schedule = Schedule.from_json(outputs, winner.schedule)
-        else:
-            schedule = choose(outputs, machine, winner.threads, names).schedule(winner.config)
-        return why_wrong(build(schedule, target=machine), outputs)
+        won, _ = schedules(winner, machine)
+        return why_wrong(build(won, target=machine), won.outputs)
     except TensorlangError as error:
         return str(error).splitlines()[0]
+
+
+def overtaken(winner: Trial, machine: Target) -> str | None:
+    """Why a winner need not be shipped any more; None if it is the default of today, or faster than that."""
+    won, default = schedules(winner, machine)
+    if won.directives == default.directives:
+        return None
+    task = Task.of(won.outputs, str(winner.task.get("op")), dims_of(winner), constants=constants_of(winner.task))
+    with Runner(worker_task(task, machine, winner.threads, Policy(cache=winner.cache)), Limits(memory=memory())) as runner:
+        outcome = runner.paired([Candidate(schedule=one.to_json()) for one in (won, default)])
+    if outcome.status != "ok":
+        return outcome.why
+    ours, theirs = (row.samples for row in outcome.rows)
+    lead = median(other / own for own, other in zip(ours, theirs, strict=True))
+    return None if lead >= WORTH else f"{lead:.2f} times as fast as the default of today"
 
 
 def lines(chosen: Mapping[Study, tuple[Record, Trial, Trial]], level: Target) -> Iterator[bytes]:
@@ -99,7 +129,7 @@ def lines(chosen: Mapping[Study, tuple[Record, Trial, Trial]], level: Target) ->
             yield to_line({**kept, "target": about, "machine": machine, "software": software})
 
 
-def main(paths: list[str], folder: Path = FOLDER, cpu: str | None = None) -> int:
+def main(paths: list[str], folder: Path = FOLDER, cpu: str | None = None, *, measure: bool = False) -> int:
     """Choose, compare, write; what is said goes to the standard output."""
     machine = target(cpu)
     level = level_of(machine)
@@ -110,7 +140,7 @@ def main(paths: list[str], folder: Path = FOLDER, cpu: str | None = None) -> int
     chosen = decided([*([str(log)] if log.exists() else []), *paths], level)
     for study, (_, winner, base) in list(chosen.items()):
         told = f"{winner.task.get('op')} {winner.task.get('shape')}"
-        if (why := wrong(winner, machine)) is not None:
+        if (why := wrong(winner, machine) or (overtaken(winner, machine) if measure else None)) is not None:
             print(f"{told}: left out: {why}")
             del chosen[study]
         else:
@@ -132,6 +162,7 @@ def main(paths: list[str], folder: Path = FOLDER, cpu: str | None = None) -> int
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.ship", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", help="the CPU that the logs are of, as x86-64-v3 (default: this machine's)")
-    parser.add_argument("log", nargs="+", help="a log, or a folder of logs")
+    parser.add_argument("--measure", action="store_true", help="leave out what is no longer faster than the default")
+    parser.add_argument("log", nargs="*", help="a log, or a folder of logs; without any, what the package has is looked at again")
     options = parser.parse_args()
-    sys.exit(main(options.log, cpu=options.target))
+    sys.exit(main(options.log, cpu=options.target, measure=options.measure))

@@ -4,6 +4,8 @@ import json
 import logging
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Self
 
 import numpy as np
 import pytest
@@ -49,6 +51,27 @@ def test_what_is_shipped_can_be_trusted_and_names_no_computer(folder: Path) -> N
     assert level is not None
     for trial in trials:
         assert trial.fields["machine"]["host"] == "" and set(trial.target["features"]) == level.isa
+
+
+@pytest.mark.parametrize(("seconds", "stays"), [(1.5, True), (1.01, False)])
+def test_what_the_default_of_today_overtakes_goes(folder: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, stays: bool) -> None:
+    class Measured:
+        """A winner of a second, and the default of today."""
+
+        def __init__(self, *_: object) -> None: ...
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def paired(self, candidates: list[object]) -> SimpleNamespace:
+            assert len(candidates) == 2
+            return SimpleNamespace(status="ok", rows=[SimpleNamespace(samples=(1.0,) * 3), SimpleNamespace(samples=(seconds,) * 3)])
+
+    monkeypatch.setattr(ship, "Runner", Measured)
+    assert ship.main([], folder, measure=True) == 0
+    assert classes(folder)[0].programs == stays
 
 
 def test_it_serves_without_validation_and_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
