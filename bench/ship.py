@@ -38,7 +38,7 @@ from tensorlang.codegen.target import Target, target
 from tensorlang.definition.tensor import as_outputs
 from tensorlang.errors import TensorlangError
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies import choose
+from tensorlang.schedules.strategies import Strategy, choose
 from tensorlang.serialization.rebuild import rebuild
 from tensorlang.system import files
 from tensorlang.system.memory import memory
@@ -81,26 +81,32 @@ def decided(paths: list[str], level: Target) -> dict[Study, tuple[Record, Trial,
     return found
 
 
-def schedules(winner: Trial, machine: Target) -> tuple[Schedule, Schedule]:
-    """The schedule of a winner, and the default one of today. Raises `TensorlangError`."""
+def strategy_of(winner: Trial, machine: Target) -> Strategy:
+    """The strategy by which the program of a winner is scheduled today. Raises `TensorlangError`."""
     outputs = as_outputs(rebuild(winner.task.get("definition")))
-    strategy = choose(outputs, machine, winner.threads, constant_names(outputs, constants_of(winner.task)))
-    won = Schedule.from_json(outputs, winner.schedule) if winner.schedule else strategy.schedule(winner.config)
-    return won, strategy.schedule(strategy.default)
+    return choose(outputs, machine, winner.threads, constant_names(outputs, constants_of(winner.task)))
 
 
-def wrong(winner: Trial, machine: Target) -> str | None:
-    """Why a winner must not be shipped; None if it computes what its definition says."""
+def replayed(winner: Trial, machine: Target) -> Schedule:
+    """The schedule of a winner. Raises `TensorlangError`."""
+    if winner.schedule:
+        return Schedule.from_json(as_outputs(rebuild(winner.task.get("definition"))), winner.schedule)
+    return strategy_of(winner, machine).schedule(winner.config)
+
+
+def wrong(winner: Trial, machine: Target, *, measure: bool = False) -> str | None:
+    """Why a winner must not be shipped; None if it computes what its definition says, and is not `overtaken` where that is measured."""
     try:
-        won, _ = schedules(winner, machine)
-        return why_wrong(build(won, target=machine), won.outputs)
+        won = replayed(winner, machine)
+        return why_wrong(build(won, target=machine), won.outputs) or (overtaken(winner, won, machine) if measure else None)
     except TensorlangError as error:
         return str(error).splitlines()[0]
 
 
-def overtaken(winner: Trial, machine: Target) -> str | None:
-    """Why a winner need not be shipped any more; None if it is the default of today, or faster than that."""
-    won, default = schedules(winner, machine)
+def overtaken(winner: Trial, won: Schedule, machine: Target) -> str | None:
+    """Why the schedule of a winner need not be shipped any more; None if it is the default of today, or faster than that."""
+    strategy = strategy_of(winner, machine)
+    default = strategy.schedule(strategy.default)
     if won.directives == default.directives:
         return None
     task = Task.of(won.outputs, str(winner.task.get("op")), dims_of(winner), constants=constants_of(winner.task))
@@ -140,7 +146,7 @@ def main(paths: list[str], folder: Path = FOLDER, cpu: str | None = None, *, mea
     chosen = decided([*([str(log)] if log.exists() else []), *paths], level)
     for study, (_, winner, base) in list(chosen.items()):
         told = f"{winner.task.get('op')} {winner.task.get('shape')}"
-        if (why := wrong(winner, machine) or (overtaken(winner, machine) if measure else None)) is not None:
+        if (why := wrong(winner, machine, measure=measure)) is not None:
             print(f"{told}: left out: {why}")
             del chosen[study]
         else:

@@ -73,12 +73,12 @@ def _loops(nest: Nest) -> frozenset[str]:
     return frozenset(part.loop for part in loops(nest.body))
 
 
-def require_extents(nest: Nest, given: Mapping[str, int], bounds: Mapping[str, tuple[int, int]] | None = None) -> None:
+def require_extents(nest: Nest, given: Mapping[str, int]) -> None:
     """Raise `Refusal` for a name that is no dim of a nest, and for a value that is no extent, or outside of the bounds of its dim."""
     for name, value in given.items():
         if name not in nest.dims:
             raise Refusal("TL-S005", f"there is no dim {name!r}{did_you_mean(str(name), nest.dims)}")
-        least, most = (0, MOST) if bounds is None else bounds[name]
+        least, most = nest.bounds[name]
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             within = "" if (least, most) == (0, MOST) else f" in {least}..{most}"
             raise Refusal("TL-S005", f"{name} must be an extent{within}, not {value!r:.40}")

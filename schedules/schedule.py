@@ -98,7 +98,7 @@ class Schedule(Methods):
         import tensorlang as tl  # noqa: PLC0415 - what a machine is, a layer above tells
 
         try:
-            require_extents(self.nest, dims, self.nest.bounds)
+            require_extents(self.nest, dims)
         except Refusal as refusal:
             raise self._error(refusal, None) from None
         return estimate(self.nest, tl.machine(target), dims)

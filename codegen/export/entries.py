@@ -237,6 +237,7 @@ define hidden i1 @tensorlang.is_shape(ptr %tensor, ptr %extents, ptr %wanted, i3
   %strides = load ptr, ptr %strides.at
   %packed = icmp eq ptr %strides, null
   %ordered = icmp eq ptr %wanted, null
+  %ordinary = alloca i64
   br label %same
 same:
   %axis = phi i32 [ 0, %0 ], [ %axis.next, %same.next ]
@@ -266,20 +267,13 @@ steps:
 stride:
   %extent.at = getelementptr i64, ptr %shape, i32 %last
   %extent = load i64, ptr %extent.at
-  br i1 %packed, label %due, label %lies
-lies:
+  store i64 %step, ptr %ordinary
   %stride.at = getelementptr i64, ptr %strides, i32 %last
-  %stride.told = load i64, ptr %stride.at
-  br label %due
-due:
-  %given = phi i64 [ %step, %stride ], [ %stride.told, %lies ]
-  br i1 %ordered, label %judge, label %other
-other:
   %due.at = getelementptr i64, ptr %wanted, i32 %last
-  %due.told = load i64, ptr %due.at
-  br label %judge
-judge:
-  %asked = phi i64 [ %step, %due ], [ %due.told, %other ]
+  %given.at = select i1 %packed, ptr %ordinary, ptr %stride.at
+  %asked.at = select i1 %ordered, ptr %ordinary, ptr %due.at
+  %given = load i64, ptr %given.at
+  %asked = load i64, ptr %asked.at
   %fits = icmp eq i64 %given, %asked
   %single = icmp eq i64 %extent, 1
   %good = or i1 %fits, %single

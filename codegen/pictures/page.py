@@ -121,7 +121,7 @@ def _extents(schedule: Schedule, given: Mapping[str, int]) -> Mapping[str, int]:
     if not isinstance(given, Mapping):
         raise ScheduleError("TL-S005", f"sizes= takes a mapping from dims to extents, as {{'n': 32}}, not {given!r:.40}")
     try:
-        require_extents(schedule.nest, given, schedule.nest.bounds)
+        require_extents(schedule.nest, given)
     except Refusal as refusal:
         raise ScheduleError(refusal.code, refusal.reason) from None
     return given

@@ -66,7 +66,8 @@ def raised(nest: Nest, place: Placement, keep: int, loop: str = "") -> Nest:
         for buffer in place.buffers
     }
     runs = [Compare("gt", extent_of(part), ir.const(0)) for part in between if part not in dims and not always_runs(part)]
-    still = [test for test in runs if not closure(nest, axes_of(test)) & {part.loop for part in dims}]
+    around = [test for test in runs if not closure(nest, axes_of(test)) & {part.loop for part in dims}]
+    within = [test for test in runs if test not in around]
     parts: list[Stmt] = []
     relations = list(nest.relations)
     for part in place.parts:
@@ -75,10 +76,10 @@ def raised(nest: Nest, place: Placement, keep: int, loop: str = "") -> Nest:
         copies = clone(scoped, f"{place.stage}.init" if first else place.stage, dims, [around.loop for around in outer], follow=False)
         relations = _following(relations, part, copies)
         body = _stored(map_expressions(part, copies.of), local, offsets(copies.loops))
-        for test in [*(test for test in runs if test not in still), *(() if first else conditions)]:
+        for test in [*within, *(() if first else conditions)]:
             body = If(copies.of(test), body)
         body = copies.in_loops(body)
-        for test in still:  # around the loops, which may change places
+        for test in around:  # and not between the loops, which may change places
             body = If(copies.of(test), body)
         parts.append(body)
         relations += copies.relations

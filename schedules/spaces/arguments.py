@@ -29,11 +29,13 @@ def values(name: object, given: object) -> tuple[Any, ...]:
     raise TuningError(f"the knob {name!r:.60} takes a list of values, and not {given!r:.60}")
 
 
-def points(configs: object) -> Sequence[Mapping[str, Any]]:
+def points(configs: object) -> Sequence[Any]:
     """Points as they were given. Raises `TuningError` for what is no list of them."""
     if not isinstance(configs, Sequence) or isinstance(configs, (str, bytes)):
         raise TuningError(f"points are mappings in a list, and not {configs!r:.60}")
-    return [point(config) for config in configs]
+    for config in configs:
+        point(config)
+    return configs
 
 
 def parts(given: object, kind: type[T]) -> tuple[T, ...]:

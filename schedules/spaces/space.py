@@ -262,7 +262,7 @@ class Space:
 
     def encode_all(self, configs: Sequence[Config]) -> npt.NDArray[np.float64]:
         """One row for each point. Raises `TuningError` for what is no list of points."""
-        configs = [dict(config) for config in arguments.points(configs)]
+        configs = arguments.points(configs)
         rows = np.full((len(configs), len(self.columns)), INACTIVE)
         first = len(self.columns)
         if self.derived:

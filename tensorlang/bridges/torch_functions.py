@@ -182,7 +182,7 @@ def _whole(module: Any, weights: frozenset[str], torch: Any) -> Function:
         values = iter(call(arguments))
         return [
             tensor(_laid(next(values), repeated[entry.name]), torch)
-            if entry is not None and entry.name not in places and entry.name in computed
+            if entry is not None and entry.name in repeated
             else _other(entry, reader, places, arguments, sizes)
             for entry in results
         ]

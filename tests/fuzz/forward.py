@@ -13,7 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from tensorlang.ir import Nest
-from tests.oracle.dependences import Needs, TooMuch
+from tests.oracle.dependences import Needs
+from tests.oracle.flow import TooMuch
 from tests.oracle.marks import marked, unmarked
 from tests.oracle.question import dependences, violation
 

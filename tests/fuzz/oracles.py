@@ -31,11 +31,11 @@ from tensorlang.schedules import catalogue, trace as trace_of_steps
 from tensorlang.schedules.strategies import choose
 from tensorlang.semantics.nest_interpreter import run_nest
 from tests.broken import broken
-from tests.oracle.dependences import TooMuch
+from tests.oracle.flow import TooMuch
 
 from . import schedules
 from .arrays import blank, difference, poisoned, same
-from .bounds import UNIT, Bounds, Rough
+from .bounds import UNIT
 from .case import Case, sizes, to_json
 from .coverage import Cell, concerned, spelled
 from .definitions import definition
@@ -43,6 +43,7 @@ from .directed import aimed
 from .effort import sizes_of, work
 from .forward import Forward
 from .memory import Guarded, Memory
+from .nearness import within
 from .program import Builder, Program, operands
 from .refusals import Question, data_dependent
 from .replay import Tally, Wrong, attempt, label, replayed
@@ -292,35 +293,7 @@ class Judge:
             name = case["outputs"][place]
             if str(expected.dtype) not in UNIT:
                 raise Wrong(oracle, f"at {extents}: {name} {difference(result, expected)}")
-            self.within(case, name, result, expected, extents, oracle)
-
-    def within(self, case: Case, name: str, result: Array, expected: Array, extents: dict[str, int], oracle: str) -> None:
-        """Raise `Wrong` where a floating-point result lies farther off than its error."""
-        builder = Bounds(case)
-        try:
-            program = builder.program()
-        except Rough:
-            self.tally.add("bound", "none")
-            loosely(name, result, expected, oracle)
-            return
-        self.tally.add("bound", "used")
-        error = builder.errors.get(name)
-        feeds = {program.operands[key]: array for key, array in operands(program, case, extents, twin=False).items()}
-        limit = np.zeros(expected.shape)
-        if error is not None:
-            needed, dims = reached((error,), program), dict[str, Any](dims_used((error,), case, extents))
-            limit = tl.evaluate(error, {tensor: array for tensor, array in feeds.items() if tensor in needed}, None, **dims)
-        a, b = result.astype(np.float64), expected.astype(np.float64)
-        with np.errstate(all="ignore"):
-            near = np.abs(a - b) <= limit * 1.0001
-            largest = float(np.finfo(np.float64).max) if str(expected.dtype) == "float64" else float(meaning_max(str(expected.dtype)))
-            edge = np.maximum(np.abs(np.where(np.isfinite(a), a, 0)), np.abs(np.where(np.isfinite(b), b, 0))) > largest * 0.9
-        good = near | (np.isnan(a) & np.isnan(b)) | (a == b) | ~np.isfinite(limit) | edge
-        if not good.all():
-            at = tuple(int(part) for part in np.argwhere(~good)[0])
-            raise Wrong(
-                oracle, f"at {extents}: {name}{list(at)} is {a[at]!r}, not {b[at]!r} within {limit[at]!r}; {difference(result, expected)}"
-            )
+            self.tally.add("bound", within(case, name, result, expected, extents, oracle))
 
 
 def without_faults(schedule: Any) -> Any:
@@ -337,37 +310,6 @@ def strategic(outputs: Any, rng: random.Random) -> list[Step]:
     made = without_faults(strategy.schedule(point))
     steps = made.directives if schedules.small(made.nest.body) else ()
     return [{"apply": catalogue.NAMES[type(step)], "fields": trace_of_steps.fields(step)} for step in steps]
-
-
-def loosely(name: str, result: Array, expected: Array, oracle: str) -> None:
-    """Raise `Wrong` where a result of which no bound is known is far from what it should be."""
-    a, b = result.astype(np.float64), expected.astype(np.float64)
-    with np.errstate(all="ignore"):
-        finite = np.isfinite(b)
-        scale = float(np.max(np.abs(b[finite]), initial=1.0))
-        far = finite & ~(np.abs(a - b) <= 0.1 * scale) if scale < 1e4 else np.zeros(b.shape, np.bool_)
-    if result.dtype == np.float16:  # sums of what has place in it may have none, in one order and not in another
-        far &= np.isfinite(a)
-    if far.any():
-        raise Wrong(oracle, f"{name} is far off: {difference(result, expected)}")
-
-
-def meaning_max(name: str) -> float:
-    """The greatest finite value of a type."""
-    return {"float16": 65504.0, "bfloat16": 3.38e38, "float32": 3.4e38}[name]
-
-
-def reached(outputs: tuple[Any, ...], program: Program) -> set[Any]:
-    """The operands that outputs depend on."""
-    from tensorlang.definition.tensor import definitions
-
-    found = set(definitions(outputs))
-    return {tensor for tensor in program.operands.values() if tensor.definition in found}
-
-
-def dims_used(outputs: tuple[Any, ...], case: Case, extents: dict[str, int]) -> dict[str, int]:
-    """The run-time extents of a program."""
-    return {name: extents[name] for name in case["symbolic"] if name in tl.Schedule(outputs).nest.dims}
 
 
 def dims_of(schedule: Any, extents: dict[str, int]) -> dict[str, int]:

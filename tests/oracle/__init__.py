@@ -9,7 +9,8 @@ the outputs hold what they held? What is missing is a dependence that does not p
 left was overwritten. Executing an instance again is allowed; combining it twice into one element is not, unless the reducer does not mind.
 
 marks         statements that say, wherever a directive moves, copies or inlines them, which instance is executed
-dependences   the relations of the unscheduled nest, whose points isl lists
+dependences   the relations of the unscheduled nest
+flow          whose points isl lists: who uses what which other one wrote
 run           the scheduled nest, executed on instances instead of values
 question      the two compared
 

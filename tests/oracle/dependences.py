@@ -8,20 +8,16 @@ on the data at hand is written down point by point.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
-
-import islpy
+from typing import Final, TypeAlias
 
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Load, Nest, Select, Unary
 from tensorlang.ir.traverse import children, loads_of
 
+from .flow import Instance, TooMuch, flow
 from .marks import Statement, is_constant, statements_of
-
-Instance: TypeAlias = tuple[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +38,9 @@ Needs: TypeAlias = dict[Instance, Need]
 Pairs: TypeAlias = list[tuple[tuple[int, ...], tuple[int, ...]]]
 """An access point by point: the values of the loops, and the element."""
 
-MAX_TEXT: Final = 20_000
-"""Characters of relations: what data decide is listed, and isl takes long to read a long list, or runs out of operations in it."""
 MAX_POINTS: Final = 400
-MAX_OPERATIONS: Final = 400_000
-"""What isl may count to: some tenths of a second."""
 RELATION: Final = {"eq": "=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-MAY: Final = 1
-KILL: Final = 2
-"""Kinds of writes, after those that are sure: 0."""
 OPPOSITE: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
-
-
-class TooMuch(Exception):  # noqa: N818 - not an error: no answer
-    """More than can be written down point by point, or worked out in time."""
 
 
 class Unknown(Exception):  # noqa: N818
@@ -301,7 +286,7 @@ def needs(nest: Nest, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, .
                 f"{here} -> {relations.buffer(buffer.name)}[{', '.join(names)}] : {inside}"
             )
             relations.order.append(f"{here} -> [{-1 if prefix == 'i' else 1_000_000}{pad}] : {inside}")
-    domain, found = _flow(relations)
+    domain, found = flow((relations.order, relations.reads, relations.must, relations.may, relations.kill))
     known = {f"s{place}": label for place, label in enumerate(relations.labels)}
     known |= {f"i{place}": buffer.name for place, buffer in enumerate(nest.inputs)}
     known |= {f"o{place}": f"the output {buffer.name}" for place, buffer in enumerate(nest.outputs)}
@@ -340,66 +325,3 @@ def _contracted(direct: dict[Instance, set[Instance]], aside: dict[Instance, set
             value = together(sources)
             needed[sink] = Need(value, value | together(aside.get(sink, set())), sink[0] in combining)
     return needed
-
-
-def _flow(relations: Relations) -> tuple[list[Instance], list[tuple[Instance, Instance]]]:
-    """The instances that there are, and which of them uses what which other one wrote: the latest that is sure, and what may be after it.
-
-    isl lists the points of each relation, and what is latest is found among these: the dataflow analysis of islpy 2026.2.2 loses sources of
-    which another access with a remainder in its index writes some elements (`e = 2*v mod 8` beside `e = v`).
-    """
-    texts = (relations.order, relations.reads, relations.must, relations.may, relations.kill)
-    if sum(len(part) for parts in texts for part in parts) > MAX_TEXT:
-        raise TooMuch
-    context = islpy.Context()
-    context.set_max_operations(MAX_OPERATIONS)
-    points: list[list[Any]] = [[] for _ in texts]
-    try:
-        for found, parts in zip(points, texts, strict=True):
-            islpy.UnionMap.read_from_str(context, f"{{ {'; '.join(parts)} }}").wrap().foreach_point(found.append)
-    except islpy.Error as error:
-        if "quota" not in str(error) and "operations" not in str(error) and not _is_isl(texts):
-            raise
-        raise TooMuch from error
-    context.set_max_operations(0)  # the answer is there; to spell it takes operations, too
-    times, reads, *writes = ([_pair(str(point)) for point in found] for found in points)
-    time = {instance: at for instance, (_, at) in times}
-    written: dict[Instance, list[tuple[tuple[int, ...], int, Instance]]] = {}
-    for kind, pairs in enumerate(writes):
-        for instance, element in pairs:
-            written.setdefault(element, []).append((time[instance], kind, instance))
-    for earlier in written.values():
-        earlier.sort(reverse=True)
-    return list(time), [(sink, source) for sink, element in reads for source in _sources(time[sink], written.get(element, []))]
-
-
-def _sources(now: tuple[int, ...], latest: list[tuple[tuple[int, ...], int, Instance]]) -> Iterator[Instance]:
-    """Who wrote what is read now: of those before, up to the first that is sure, or that hides what was there."""
-    for then, kind, source in latest:
-        if then < now:
-            if kind != KILL:
-                yield source
-            if kind != MAY:
-                return
-
-
-def _is_isl(texts: Iterable[Iterable[str]]) -> bool:
-    """Does isl read each part by itself? Where the operations that it may do end while it reads, it speaks of a syntax error."""
-    try:
-        for part in itertools.chain.from_iterable(texts):
-            islpy.UnionMap.read_from_str(islpy.Context(), f"{{ {part} }}")
-    except islpy.Error:
-        return False
-    return True
-
-
-def _pair(point: str) -> tuple[Instance, Instance]:
-    """`{ [s1[0, 2] -> s0[1]] }` as what it says."""
-    one, other = point.strip("{} ")[1:-1].split(" -> ")
-    return _instance(one), _instance(other)
-
-
-def _instance(text: str) -> Instance:
-    name, rest = text.split("[", 1)
-    inside = rest.rstrip("]")
-    return name, tuple(int(part) for part in inside.split(",")) if inside else ()

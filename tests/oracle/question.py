@@ -9,7 +9,8 @@ import numpy as np
 
 from tensorlang.ir import Nest
 
-from .dependences import Instance, Need, Needs, Plain, decided, needs
+from .dependences import Need, Needs, Plain, decided, needs
+from .flow import Instance
 from .marks import statements_of
 from .run import CONSTANT, NOTHING, Content, Ran, run, shown
 

@@ -18,7 +18,8 @@ from tensorlang.ir.traverse import axes_of, loads_of, statements
 from tensorlang.semantics import arithmetic, nest_interpreter, scalars
 
 from .components import forgiving
-from .dependences import Instance, Needs, Plain
+from .dependences import Needs, Plain
+from .flow import Instance
 from .marks import Statement, label_of
 
 Content: TypeAlias = frozenset[Instance]

@@ -135,7 +135,6 @@ def _trunc_divide(x: tl.Expr, y: tl.Expr) -> tl.Expr:
     return tl.select((floor * y != x) & ((x < 0) != (y < 0)), floor + 1, floor)
 
 
-_HALF: Final = 0.5
 _ASINH_FAR: Final = {"float16": 64.0, "bfloat16": 32.0, "float32": 2.0**13, "float64": 2.0**28}
 """From where on `x*x + 1` is `x*x` in a type."""
 
@@ -145,7 +144,7 @@ def _remainder(x: tl.Expr, y: tl.Expr) -> tl.Expr:
     if not x.dtype.is_floating:
         return x % y
     left = _fmod(x, y)
-    return tl.select((left != 0.0) & ((left < 0.0) != (y < 0.0)), left + y, left)
+    return tl.select(_opposes(left, y), left + y, left)
 
 
 def _floor_divide(x: tl.Expr, y: tl.Expr) -> tl.Expr:
@@ -153,9 +152,14 @@ def _floor_divide(x: tl.Expr, y: tl.Expr) -> tl.Expr:
     if not x.dtype.is_floating:
         return x // y
     left = _fmod(x, y)
-    quotient = (x - left) / y - tl.select((left != 0.0) & ((left < 0.0) != (y < 0.0)), 1.0, 0.0)
+    quotient = (x - left) / y - tl.select(_opposes(left, y), 1.0, 0.0)
     low = tl.floor(quotient)
-    return tl.select(y == 0.0, x / y, tl.select(quotient - low > _HALF, low + 1.0, low))
+    return tl.select(y == 0.0, x / y, tl.select(quotient - low > 0.5, low + 1.0, low))
+
+
+def _opposes(left: tl.Expr, other: tl.Expr) -> tl.Expr:
+    """Is what a division leaves something, of the other sign?"""
+    return (left != 0.0) & ((left < 0.0) != (other < 0.0))
 
 
 def _asinh(x: tl.Expr) -> tl.Expr:
@@ -171,7 +175,7 @@ def _fmod(x: tl.Expr, y: tl.Expr) -> tl.Expr:
         return x - _trunc_divide(x, y) * y
     over, under = tl.cast(x, "float64"), tl.cast(y, "float64")
     left = over - tl.trunc(over / under) * under
-    left = tl.select((left != 0.0) & ((left < 0.0) != (over < 0.0)), left + tl.sign(over) * tl.abs(under), left)
+    left = tl.select(_opposes(left, over), left + tl.sign(over) * tl.abs(under), left)
     return tl.cast(tl.select(tl.isinf(under) & tl.isfinite(over), over, left), x.dtype)
 
 
