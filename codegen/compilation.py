@@ -49,6 +49,8 @@ from tensorlang.system.object_cache import ObjectCache
 _log: Final = logging.getLogger("tensorlang")
 _programs: Final[ObjectCache[Program]] = ObjectCache()
 
+MOST_GROWTH: Final = 16
+"""By how much the code of a nest is underestimated before it is lowered, at most: 10 was seen, of bytes gathered by indices of 64 bits."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\Z")
 _TAKEN: Final = frozenset({"posix_memalign", "free", "malloc", COUNTER_SYMBOL, *openmp.SYMBOLS, *workspaces.SYMBOLS})
 
@@ -162,7 +164,8 @@ def default_schedule(outputs: object, target: Target, constants: frozenset[str] 
     """The schedule that is used where none is given or known; there is one for every definition. `constants` are packed for nothing."""
     try:
         strategy = choose(outputs, target, get_threads() if threads is None else threads, constants)
-        return strategy.schedule(strategy.default)
+        chosen = strategy.schedule(strategy.default)
+        return chosen if _stays_small(chosen.nest, target) else Schedule(outputs)
     except ScheduleError as error:
         if error.code != TOO_MUCH_CODE:
             raise
@@ -171,6 +174,12 @@ def default_schedule(outputs: object, target: Target, constants: frozenset[str] 
         raise
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in a search for speed
         return plain_loops(outputs, error)
+
+
+def _stays_small(nest: Nest, target: Target) -> bool:
+    """Is a nest, which may be too much code only once it is lowered, none that is?"""
+    lowers_to_little = too_much(nest, MAX_EMITTED / MOST_GROWTH) is None
+    return lowers_to_little or too_much(lower(nest, target), MAX_EMITTED, target.vector_bits) is None
 
 
 def plain_loops(outputs: object, error: Exception) -> Schedule:

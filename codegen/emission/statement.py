@@ -21,7 +21,6 @@ from tensorlang.codegen.emission.math import emit_fma
 from tensorlang.codegen.emission.memory import VectorAccess
 from tensorlang.codegen.emission.parallel import parallel
 from tensorlang.codegen.emission.types import I32, Value, known, lanes_of, literal, matched
-from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import BOOL
 from tensorlang.ir.traverse import axes_of, expressions, loads_of, statements
 
@@ -121,17 +120,13 @@ def _store(frame: Frame, stmt: ir.Store) -> None:
     accesses = [access_of(frame, buffer, stmt.index, value) for buffer in stmt.buffers]
     uniform = bool(frame.lanes) and accesses[0].uniform
     spoken_of = uniform and any(frame.lane_axis in axes_of(place) for place in stmt.index)
-    if spoken_of and frame.mask is None:  # in a version for whole tiles of which there are none
-        loops.lane_by_lane(frame, lambda inside: _store(inside, stmt))
-        return
-    if spoken_of:
+    if spoken_of and frame.mask is not None:
         with frame.builder.if_then(any_lane(frame.builder, frame.mask)), frame.branch():
             _write(frame, stmt, accesses, [_last_lane(frame, new) for new in _values(frame, stmt, accesses)])
         return
     values = _values(frame, stmt, accesses)
-    if uniform and (stmt.reducer is not None or any(map(lanes_of, values))):
-        if frame.mask is None:
-            raise InternalError(f"all lanes of {frame.lane_axis} write one element of {stmt.buffers[0].name} in stage {stmt.stage}")
+    if uniform and (spoken_of or stmt.reducer is not None or any(map(lanes_of, values))):
+        # one lane is on at most, or none ever comes here: in turn they are what they were before they were lanes
         loops.lane_by_lane(frame, lambda inside: _store(inside, stmt))
         return
     if uniform and not frame.wanted:

@@ -9,15 +9,19 @@ The region is as in `compute_at`: of each dimension what the inner loops reach, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tensorlang.ir import Buffer
 from tensorlang.schedules.model.program import Loop, Statement
 from tensorlang.schedules.model.sketch import Sketch
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, follow
 from tensorlang.system.lazy import cached_property
+
+MOST_READS: Final = 512
+"""What a stage may read once others are written into it: each stage of a sorting network that is doubles it, and the code."""
 
 
 def copied(sketch: Sketch, buffer: str) -> Sketch:
@@ -38,7 +42,9 @@ def copied(sketch: Sketch, buffer: str) -> Sketch:
 
 
 def inlined(sketch: Sketch, producer: Sketch) -> None:
-    """Compute the producer anew wherever the stage reads what it makes."""
+    """Compute the producer anew wherever the stage reads what it makes: at the cost of infinity where that is too much to be counted."""
+    if math.isinf(sketch.statement.operations):
+        return
     made = _written(producer, [sketch])
     reads = [access for access in producer.statement.accesses if access is not made]
     found: dict[tuple[object, ...], LinearAccess] = {}
@@ -59,6 +65,8 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
             where = tuple(tuple(sorted(terms.items())) for terms in read.terms)
             found.setdefault((read.buffer.name, read.offsets, where, read.writes), read)
     sketch.statement = statement._replace(accesses=tuple(found.values()))
+    if len(found) > MOST_READS:
+        sketch.statement = sketch.statement._replace(operations=math.inf)
 
 
 def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: bool = False) -> Sketch | None:

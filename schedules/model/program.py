@@ -36,7 +36,7 @@ from tensorlang.ir import (
     Unary,
     WindowRelation,
 )
-from tensorlang.ir.integers import ARITHMETIC, ASSUMED_EXTENT, COMPARE, EXTENT_OPERATORS
+from tensorlang.ir.integers import ARITHMETIC, ASSUMED_EXTENT, COMPARE
 from tensorlang.ir.linear import linear
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
@@ -177,7 +177,7 @@ class _Reader:
         if known is not None:
             return known[1:]
         form = linear(expr)
-        parts: list[tuple[Terms, float]] = []
+        literal, parts = float(form.constant), list[tuple[Terms, float]]()
         for atom, factor in form.terms.items():
             match atom:
                 case Axis(name):
@@ -189,11 +189,17 @@ class _Reader:
                     parts.append((terms, factor))
                 case Binary("min" | "max", left, right):
                     parts.append((self.linear(left) or self.linear(right), factor))
-                case _:
-                    parts.extend((self._axis(name), factor) for name in sorted(axes_of(atom)))
+                case _:  # `i ^ 4` is another neighbour than `i ^ 2`
+                    around = [self._axis(name) for name in sorted(axes_of(atom))]
+                    parts.extend((terms, factor) for terms in around)
+                    literal += factor * ((self._middle(atom) or 0.0) - sum(map(self._walked, around)))
         found = added(*parts) if len(parts) != 1 or parts[0][1] != 1 else parts[0][0]
-        self.indices[id(expr)] = expr, form.constant, found
-        return form.constant, found
+        self.indices[id(expr)] = expr, int(literal), found
+        return int(literal), found
+
+    def _walked(self, terms: Terms) -> float:
+        """Where terms are in the middle of their loops."""
+        return sum(term.coefficient * self.middles.get(loop, 0.0) for loop, term in terms.items())
 
     def _number(self, expr: Expr) -> float | None:
         """The value of an extent, None where loops or data decide."""
@@ -232,12 +238,11 @@ class _Reader:
             case Const() | Dim():
                 return self._number(expr)
             case Axis(name):
-                terms = self._axis(name)
-                return sum(term.coefficient * self.middles.get(loop, 0.0) for loop, term in terms.items())
+                return self._walked(self._axis(name))
             case Unary("neg", operand):
                 inner = self._middle(operand)
                 return None if inner is None else -inner
-            case Binary(op, left, right) if op in EXTENT_OPERATORS:
+            case Binary(op, left, right) if op in ARITHMETIC:
                 one, other = self._middle(left), self._middle(right)
                 return None if one is None or other is None else ARITHMETIC[op](int(one), int(other))
             case Compare(op, left, right):

@@ -40,6 +40,8 @@ RANGES: Final = "ranges"
 """Its value for two versions."""
 GAIN: Final = 0.95
 """The share of the loss of what is planned without a size below which another plan is taken."""
+MOST_STORES: Final = 40
+"""Statements of a program that is planned at each end of its range: a plan of so many takes a second."""
 ATTEMPTS: Final = 3
 """Pairs of plans that are tried."""
 ALLOWED: Final = 1.15
@@ -69,6 +71,7 @@ class Ranged:
     sizes: tuple[Sizes, ...]
     _strategies: dict[str, ProgramStrategy | Alternatives] = field(default_factory=dict, compare=False, repr=False)
     _lost: dict[tuple[str, str], float] = field(default_factory=dict, compare=False, repr=False)
+    _made: dict[str, SizedPlan | None] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, program: LoweredProgram, machine: Processor, threads: int, constants: frozenset[str]) -> Ranged | None:
@@ -94,6 +97,8 @@ class Ranged:
         Threads share the loops of a plan for many elements; without them, the middle has something of both ends.
         """
         found = [sizes_text(sizes) for sizes in (self._middle, self.sizes[-1], self.sizes[0])]
+        if len(list(stores(self.program.nest.body))) > MOST_STORES:
+            return (ANY, found[0])
         return (ANY, *dict.fromkeys(found if self.threads == 1 else [found[1], found[0], found[2]]))
 
     def planned(self, value: str) -> ProgramStrategy | Alternatives:
@@ -104,9 +109,16 @@ class Ranged:
         return self._strategies[value]
 
     def _plan(self, value: str, config: Config | None = None) -> SizedPlan | None:
-        """What a point of a plan's space comes to, or its default; None where its steps are refused here."""
-        strategy = self.planned(value)
-        model = strategy.schedule(strategy.default if config is None else config)
+        """What a point of a plan's space comes to, or its default, which is remembered; None where its steps are refused here."""
+        default = self.planned(value).default
+        if config is not None and config != default:
+            return self._planned_as(value, config)
+        if value not in self._made:
+            self._made[value] = self._planned_as(value, default)
+        return self._made[value]
+
+    def _planned_as(self, value: str, config: Config) -> SizedPlan | None:
+        model = self.planned(value).schedule(config)
         if value == ANY:
             return SizedPlan(value, model, model)
         s = Schedule(self.program)
@@ -227,12 +239,12 @@ class Ranged:
         """The schedule of a point; the plain loops in the usual places where its steps are refused on a program of any size."""
         value = config.get(PLANNED, ANY)
         if value == RANGES and self._versions is not None:
-            return self._versions
+            return self._versions.copy()
         if value == RANGES:
-            return self._single.s
+            return self._single.s.copy()
         plan = self._plan(value, _own(config) or None) or self._plan(ANY)
         assert plan is not None, "what is planned without a size is not refused"
-        return plan.s
+        return plan.s.copy()
 
     # Schedules of other sizes ---------------------------------------------------------------------------------------------
 

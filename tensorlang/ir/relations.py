@@ -165,15 +165,17 @@ def in_scope(nest: Nest, loops: Iterable[str]) -> tuple[Relation, ...]:
     known = set(loops)
     found: list[Relation] = []
     waiting = list(reversed(nest.relations))
-    grew = True
-    while grew:
-        grew = False
-        for relation in tuple(waiting):
+    while waiting:
+        later: list[Relation] = []
+        for relation in waiting:
             if is_ready(relation, known):
                 known.update(sides(relation)[1])
                 found.append(relation)
-                waiting.remove(relation)
-                grew = True
+            else:
+                later.append(relation)
+        if len(later) == len(waiting):
+            break
+        waiting = later
     return tuple(found)
 
 

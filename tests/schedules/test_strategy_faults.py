@@ -13,6 +13,7 @@ from tensorlang.codegen.compilation import plain_loops
 from tensorlang.codegen.target import target
 from tensorlang.errors import ScheduleError
 from tensorlang.schedules.directives.loop_kinds import Parallel, Vectorize
+from tensorlang.schedules.directives.reverse_compute_inline import ReverseComputeInline
 from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
@@ -109,6 +110,33 @@ def test_partial_sums_of_lanes_are_asked_for_one_by_one() -> None:
     assert [step for step in s.directives if isinstance(step, Vectorize)]
 
 
+def test_the_steps_of_a_scan_of_none_get_no_tiles() -> None:
+    x = tl.placeholder((8, 16), name="X")
+    u = tl.reduce_axis(3, name="u")
+
+    def blur(_t: Any, state: Any) -> Any:
+        rows = tl.pad(state, ((1, 1), (0, 0)))
+        return tl.compute((8, 16), lambda i, j: tl.sum(rows[i + u, j], axis=u), name="c")
+
+    last = tl.scan(blur, x, 0, keep="last")
+    assert default(last).faults == ()
+    given = np.arange(128, dtype=np.float32).reshape(8, 16)
+    np.testing.assert_array_equal(tl.build(last)(given), given)
+
+
+def test_a_result_that_is_computed_from_tiles_has_no_rows_of_its_own() -> None:
+    m, n = tl.dim("m"), tl.dim("n")
+    y, k = tl.placeholder((n, n), name="Y"), tl.reduce_axis(n, name="k")
+    copies = tl.compute((m, n, n), lambda _, a, b: y[a, b] + 1, name="t1")
+    product = tl.compute((n, n), lambda i, j: tl.sum(y[i, k] * y[k, j], axis=k), name="P")
+    both = copies, tl.compute((n, n), lambda i, j: product[i, j] + 1, name="Q")
+    s = default(both)
+    assert s.faults == ()
+    assert [step for step in s.directives if isinstance(step, ReverseComputeInline)]
+    given = np.arange(9, dtype=np.float32).reshape(3, 3)
+    np.testing.assert_array_equal(tl.build(both)(given, m=2)[1], given @ given + 1)
+
+
 def test_a_contraction_inside_the_rows_of_another_stage_does_not_fork() -> None:
     a, b, e = tl.placeholder((2000, 8), name="A"), tl.placeholder((8, 64), name="B"), tl.placeholder((2000, 64, 100), name="E")
     k = tl.reduce_axis(8, name="k")
@@ -177,3 +205,27 @@ def test_sums_of_which_a_scatter_reads_where_it_writes_have_a_default_schedule()
     np.maximum.at(wanted, np.minimum(data.sum(0), 12), np.arange(26))
     assert not default(last).faults
     np.testing.assert_array_equal(tl.build(last)(data), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_a_sorting_network_is_not_written_into_one_expression(dtype: str) -> None:
+    """Each of its stages that is computed anew where it is read doubles the code."""
+    x = tl.placeholder((4, 32), dtype, name="X")
+    network: tl.Tensor = x
+    for k, j in ((2 << up, 1 << down) for up in range(5) for down in reversed(range(up + 1))):
+
+        def exchanged(q: Any, i: Any, rows: Any = network, j: int = j, k: int = k) -> Any:
+            own, other, up, low = rows[q, i], rows[q, i ^ j], (i & k) == 0, (i & j) == 0
+            return tl.select((up & low) | (~up & ~low), tl.minimum(own, other), tl.maximum(own, other))
+
+        network = tl.compute((4, 32), exchanged, name="N")
+    median = tl.compute((4,), lambda q: network[q, 16], name="M")
+    given = np.random.default_rng(0).integers(0, 200, (4, 32)).astype(dtype)
+    assert default(median).faults == ()
+    np.testing.assert_array_equal(tl.build(median)(given), np.sort(given, 1)[:, 16])
+
+
+def test_a_default_that_is_too_much_code_once_it_is_lowered_gives_way_to_plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilation, "MAX_EMITTED", 100)
+    s = compilation.default_schedule(matmul(64, 64, 64), target("znver4"))
+    assert (s.directives, s.faults) == ((), ())

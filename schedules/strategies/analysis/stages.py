@@ -25,12 +25,16 @@ from tensorlang.system.lazy import cached_property
 
 @dataclass(frozen=True)
 class StageInfo:
-    """One stage of a nest, its indices over its own loops and those around it."""
+    """One stage of a nest, its indices over its own loops and those around it.
+
+    `is_reached` is false where one of those around it is known to have no iterations: the steps of a scan of none.
+    """
 
     name: str
     store: Store
     loops: tuple[For, ...]
     ragged: Ragged = field(default_factory=Ragged)
+    is_reached: bool = True
 
     @cached_property
     def outer(self) -> tuple[For, ...]:
@@ -56,7 +60,7 @@ class StageInfo:
     @property
     def is_idle(self) -> bool:
         """Does it never run, as far as literals and the bounds of dims tell?"""
-        return self.written() == 0 or any(_is_empty(loop) for loop in self.loops)
+        return not self.is_reached or self.written() == 0 or any(_is_empty(loop) for loop in self.loops)
 
     @property
     def widest(self) -> DType:
@@ -239,8 +243,10 @@ def _stages(nest: Nest) -> Iterator[StageInfo]:
     shared = {loop.loop for (stage, _), found in around.items() for loop in found if not f"{stage}.".startswith(f"{stage_of(loop.loop)}.")}
     for part in statements(nest.body):
         if isinstance(part, Store) and not part.stage.endswith(".init") and part.stage in loops:
-            own = tuple(loop for loop in loops[part.stage] if stage_of(loop.loop) == part.stage and loop.loop not in shared)
-            yield StageInfo(part.stage, _over_loops(nest, part, loops[part.stage]), own, _ragged(nest, conditions_around(nest, part)))
+            path = loops[part.stage]
+            own = tuple(loop for loop in path if stage_of(loop.loop) == part.stage and loop.loop not in shared)
+            asked = _ragged(nest, conditions_around(nest, part))
+            yield StageInfo(part.stage, _over_loops(nest, part, path), own, asked, not any(map(_is_empty, path)))
 
 
 def _ragged(nest: Nest, conditions: tuple[Expr, ...]) -> Ragged:
