@@ -32,7 +32,7 @@ from tensorlang.schedules.directives.pack import MAX_COPY_BYTES, require_early_i
 from tensorlang.schedules.legality.accesses import reads
 from tensorlang.schedules.legality.in_bounds import place_facts
 from tensorlang.schedules.placement.local_copies import Clone, clone, fresh_buffer, moving, offsets, require_distinct
-from tensorlang.schedules.placement.producer_placement import greatest
+from tensorlang.schedules.placement.upper_bounds import greatest
 from tensorlang.schedules.rewriting.edit import (
     allocated_names,
     edit_loops,

@@ -59,7 +59,7 @@ from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
 from tensorlang.schedules.legality.dependences import overtaken
 from tensorlang.schedules.placement.local_copies import fresh_buffer
-from tensorlang.schedules.placement.producer_placement import greatest
+from tensorlang.schedules.placement.upper_bounds import greatest
 from tensorlang.schedules.rewriting.copies import FreshNames, copied, pruned
 from tensorlang.schedules.rewriting.edit import edit_loops, extent_of, path_to_loop, stage_of, stores
 

@@ -27,7 +27,6 @@ from tensorlang.schedules.placement.producer_placement import (
     box_of,
     boxed,
     dimensions,
-    greatest,
     placement_of,
     reading,
     require_inside,
@@ -37,6 +36,7 @@ from tensorlang.schedules.placement.producer_placement import (
     with_stage_moved,
 )
 from tensorlang.schedules.placement.scopes import unfollowed
+from tensorlang.schedules.placement.upper_bounds import greatest
 from tensorlang.schedules.rewriting.copies import derived
 from tensorlang.schedules.rewriting.edit import always_runs, edit_loops, edit_stores, extent_of, stores
 

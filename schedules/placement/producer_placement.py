@@ -16,16 +16,16 @@ from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.rules import FALSE, TRUE
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, allocate
-from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.printer import short
-from tensorlang.ir.relations import bounds, closure, derived_values, equations, in_scope, sides
+from tensorlang.ir.relations import bounds, closure, equations, in_scope, sides
 from tensorlang.ir.traverse import axes_of, expressions, map_children, map_expressions, map_statements, statements, substitute, unless_empty
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import Access, accesses, facts_of
 from tensorlang.schedules.legality.dependences import conflict
+from tensorlang.schedules.placement.upper_bounds import greatest
 from tensorlang.schedules.rewriting.edit import AUXILIARY, allocated_names, path_to, require_single, require_stage, stage_of, stores
 from tensorlang.schedules.rewriting.movable import require_movable
-from tensorlang.schedules.rewriting.region import expand, whole_start
+from tensorlang.schedules.rewriting.region import whole_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +113,13 @@ def _alone(stmt: Stmt, own: tuple[str, str]) -> bool:
 
 
 def values_of(nest: Nest, place: Placement) -> tuple[Expr, ...]:
-    """What decides the values of a stage: every expression of its statements but the box that it covers."""
-    found: list[Expr] = []
+    """What decides the values of a stage: every expression of its statements but the box that it covers, and hints about it."""
+    found, own = list[Expr](), {buffer.name for buffer in place.buffers}
     for part in place.parts:
         index = [axis for store in stores(part) if store.stage in place.own for index in store.index for axis in axes_of(index)]
         boxed = closure(nest, index)
         for stmt in statements(part):
-            if isinstance(stmt, For) and stmt.loop in boxed:
+            if (isinstance(stmt, For) and stmt.loop in boxed) or (isinstance(stmt, Prefetch) and stmt.buffer.name in own):
                 continue
             if isinstance(stmt, Store) and stmt.stage in place.own:
                 found += stmt.values
@@ -250,66 +250,6 @@ def start_of(nest: Nest, dimension: For, place: Placement, loop: str = "") -> Ex
             )
             raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
     return ir.const(0) if closure(nest, axes_of(lo)) & {part.loop for part in place.loops} else lo
-
-
-def greatest(nest: Nest, expr: Expr, loops: Sequence[For]) -> Expr | None:
-    """An expression that `expr` never exceeds while the loops run, over none of them; None where it is not linear in them."""
-    names = [part.loop for part in loops]
-    expr = _within_tails(nest, _contracted(nest, expr, frozenset(names)))
-    for position, loop in reversed(list(enumerate(loops))):
-        expr = expand(nest, expr, names)
-        form = linear(expr)
-        factor = form.terms.get(Axis(loop.loop), 0)
-        hidden = next((atom for atom in form.terms if loop.loop in axes_of(atom) and atom != Axis(loop.loop)), None)
-        if isinstance(hidden, Binary) and hidden.op == ("min" if form.terms[hidden] > 0 else "max"):  # either of its sides is a bound
-            others = form.plus(Linear(0, {hidden: form.terms[hidden]}), -1)
-            ends = (others.plus(linear(side), form.terms[hidden]) for side in (hidden.right, hidden.left))
-            left = loops[: position + 1]  # the ends of the others stand in the expression
-            return next((found for found in (greatest(nest, expression(end), left) for end in ends) if found is not None), None)
-        if hidden is not None:
-            return None
-        if factor:
-            end: Expr = Binary("sub", loop.hi, ir.const(1)) if factor > 0 else loop.lo
-            rest = Binary("sub", expr, Binary("mul", ir.const(factor), Axis(loop.loop)))
-            expr = simplify(Binary("add", rest, Binary("mul", ir.const(factor), end)))
-    return None if closure(nest, axes_of(expr)) & set(names) else expr
-
-
-def _contracted(nest: Nest, expr: Expr, loops: frozenset[str]) -> Expr:
-    """The expression over the axes that loops were made of by split, skew and shift: their ends are known.
-
-    An axis that was skewed by one of an inner loop stays: it has other values in each iteration of that.
-    """
-    form, known = linear(simplify(expr)), loops | closure(nest, axes_of(expr))
-    for relation in reversed(nest.relations):
-        match relation:
-            case ir.SplitRelation(parent, inner=inner, lo=lo):
-                by = form.terms.get(Axis(inner), 0)
-                digits = linear(simplify(Binary("sub", derived_values(relation)[parent], lo)))
-                if by and all(form.terms.get(atom, 0) == by * factor for atom, factor in digits.terms.items()):
-                    form = form.plus(digits, -by).plus(linear(simplify(Binary("sub", Axis(parent), lo))), by)
-            case ir.WindowRelation(parent, inner, base) if axes_of(base) <= known:
-                by = form.terms.get(Axis(inner), 0)
-                moved = Binary("sub", Binary("sub", Axis(parent), base), Axis(inner))
-                form = form.plus(linear(simplify(moved)), by) if by else form
-            case _:
-                pass
-    return expression(form)
-
-
-def _within_tails(nest: Nest, expr: Expr) -> Expr:
-    """An expression that is nowhere below: derived axes replaced by the ends that the conditions of tails give them.
-
-    These bound more tightly than the loops do. The end of a loop may speak of an axis of a loop that was split before it, so the latest
-    comes first.
-    """
-    for relation in reversed(nest.relations):
-        if isinstance(relation, (ir.SplitRelation, ir.WindowRelation)):
-            form = linear(expr)
-            if form.terms.get(Axis(relation.parent), 0) > 0:
-                last = Binary("sub", relation.hi, ir.const(1))
-                expr = simplify(substitute(expression(form), {relation.parent: last}))
-    return expr
 
 
 def ahead(first: Access, second: Access) -> Expr:

@@ -117,6 +117,8 @@ def _step(nest: Nest, side: _Side | None, loop: For) -> int | None:
     base = side.base
     if isinstance(base, Binary) and base.op == "max" and isinstance(base.right, Const):
         base = base.left  # cut at the start of the tensor: it moves by at most as much, and never back
+    if isinstance(base, Binary) and base.op == "min" and not closure(nest, axes_of(base.right)):
+        base = base.left  # and so where it is cut at its end
     return _coefficient(nest, linear(base), loop)
 
 

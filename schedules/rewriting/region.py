@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
@@ -100,30 +101,96 @@ def region(
 
 
 def _span(nest: Nest, uses: Sequence[tuple[Expr, Sequence[For]]], whole: Expr, outer: tuple[str, ...]) -> Span:
-    everything = Span(ir.const(0), whole)
-    least: Linear | None = None
-    size = 0
+    everything, last = Span(ir.const(0), whole), simplify(Binary("sub", whole, ir.const(1)))
+    found: list[_Use] = []
     for index, loops in uses:
-        found = _use(nest, index, loops, outer)
-        if found is None:
+        use = _use(nest, index, loops, outer, last)
+        if use is None:
             return everything
-        base, extent = found
-        if least is None:
-            least, size = base, extent
-            continue
+        found.append(use)
+    joined = _joined(found) or _joined([_relaxed(use, last) for use in found])  # some may begin where loops do that are clamped
+    if joined is None or (isinstance(whole, Const) and joined.extent >= whole.value):
+        return everything
+    base = expression(joined.base)
+    if joined.clamped and not _at_most(nest, joined.base, last):
+        base = Binary("min", base, last)
+    if not _natural(nest, joined.base):
+        base = Binary("max", base, ir.const(0))
+    return Span(base, ir.const(joined.extent))
+
+
+class _Use(NamedTuple):
+    """Where what is used begins, for given iterations of the outer loops, and how many elements hold it; is the base to be `clamped`?"""
+
+    base: Linear
+    extent: int
+    clamped: bool
+
+
+def _joined(uses: Sequence[_Use]) -> _Use | None:
+    """What holds all of these; None where there are none, or how far they are apart is not known."""
+    if not uses:
+        return None
+    least, size = uses[0].base, uses[0].extent
+    for base, extent, _ in uses[1:]:
         apart = base.plus(least, -1)
         if not apart.is_constant:
-            return everything
+            return None
         if apart.constant < 0:
             least, size = base, max(extent, size - apart.constant)
         else:
             size = max(size, extent + apart.constant)
-    if least is None or (isinstance(whole, Const) and size >= whole.value):
-        return everything
-    base_expr = expression(least)
-    if not _natural(nest, least):
-        base_expr = Binary("max", base_expr, ir.const(0))
-    return Span(base_expr, ir.const(size))
+    return _Use(least, size, any(use.clamped for use in uses))
+
+
+def _relaxed(use: _Use, last: Expr) -> _Use:
+    """A use whose base has no clamps to the tensor, since it is clamped itself.
+
+    What `max(e, 0) + c` begins lies in what `max(e + c, 0)` does, `c` wider; and what `min(e, last) + c` begins in what `min(e + c, last)`
+    does, for no negative `c`, since the rest is not there.
+    """
+    constant = use.base.constant
+    match list(use.base.terms.items()):
+        case [(Binary("max", inner, Const(0)), 1)]:
+            return _relaxed(_Use(linear(inner).plus(Linear(constant)), use.extent + max(constant, 0), True), last)
+        case [(Binary("min", inner, bound), 1)] if constant >= 0 and linear(bound) == linear(last):
+            return _relaxed(_Use(linear(inner).plus(Linear(constant)), use.extent, True), last)
+        case _:
+            return use
+
+
+def _unclamped(index: Expr, last: Expr) -> Expr:
+    """An index without clamps to the tensor itself.
+
+    A clamp keeps order and takes nothing further apart, so what it gives lies in the box of what it is given once the base of that is
+    clamped. An index without one is where it would clamp it to.
+    """
+    match index:
+        case Binary("max", inner, Const(0)) | Binary("max", Const(0), inner):
+            return _unclamped(inner, last)
+        case Binary("min", inner, bound) if linear(bound) == linear(last):
+            return _unclamped(inner, last)
+        case Binary("min", bound, inner) if linear(bound) == linear(last):
+            return _unclamped(inner, last)
+        case _:
+            return index
+
+
+def _at_most(nest: Nest, form: Linear, last: Expr) -> bool:
+    """Is a form nowhere above an extent's last element, as far as the ends of loops tell?"""
+    most, ends = Linear(form.constant), {part.loop: part.hi for part in edit.loops(nest.body)}
+    for atom, factor in form.terms.items():
+        end = ends.get(atom.name) if isinstance(atom, Axis) else None
+        if isinstance(atom, ir.Dim):
+            most = most.plus(Linear(0, {atom: factor}))
+        elif end is None or factor < 0:
+            return False
+        elif isinstance(end, Binary) and end.op == "floordiv" and end.right == ir.const(factor):  # the tiles of a split
+            most = most.plus(linear(end.left)).plus(Linear(-factor))
+        else:
+            most = most.plus(linear(end), factor).plus(Linear(-factor))
+    over = most.plus(linear(last), -1)
+    return over.is_constant and over.constant <= 0
 
 
 def _natural(nest: Nest, form: Linear) -> bool:
@@ -173,31 +240,30 @@ def _starts_at_zero(starts: dict[str, Expr], name: str) -> bool:
             return form.constant >= 0 and inside
 
 
-def _use(nest: Nest, index: Expr, loops: Sequence[For], outer: tuple[str, ...]) -> tuple[Linear, int] | None:
+def _use(nest: Nest, index: Expr, loops: Sequence[For], outer: tuple[str, ...], last: Expr) -> _Use | None:
+    """What is used of a dimension at an index inside loops; None where it has no literal bound."""
     inside = [loop.loop for loop in loops]
-    form = linear(expand(nest, index, (*outer, *inside)))
-    base, spread = Linear(form.constant), 0
-    pending = dict(form.terms)
+    written = expand(nest, index, (*outer, *inside))
+    inner = _unclamped(written, last)
+    form, spread, clamped = linear(inner), 0, inner is not written
     for loop in reversed(loops):  # innermost first: the start of a loop may count with the loops around it, which may then cancel out
-        factor = pending.pop(Axis(loop.loop), 0)
+        factor = form.terms.get(Axis(loop.loop), 0)
         if not factor:
             continue
         trips = trip_bound(loop)
         if trips is None:
             return None
+        form = form.plus(Linear(0, {Axis(loop.loop): factor}), -1)
         if trips == 0:
-            return base, 0
-        lo = linear(expand(nest, whole_start(loop), (*outer, *inside)))
-        base = Linear(base.constant + factor * lo.constant, base.terms)
-        for part, coefficient in lo.terms.items():
-            pending[part] = pending.get(part, 0) + factor * coefficient
+            return _Use(Linear(form.constant), 0, clamped)
+        form = form.plus(linear(expand(nest, whole_start(loop), (*outer, *inside))), factor)
         reach = factor * (trips - 1)
         spread += abs(reach)
-        base = Linear(base.constant + min(reach, 0), base.terms)
-    for rest, factor in pending.items():
-        if not factor:
-            continue
+        form = form.plus(Linear(min(reach, 0)))
+        if any(axes_of(atom) & set(inside) and not isinstance(atom, Axis) for atom in form.terms):
+            form, extent, clamped = _relaxed(_Use(form, spread + 1, clamped), last)
+            spread = extent - 1
+    for rest in form.terms:
         if axes_of(rest) - set(outer) or any(True for _ in loads_of(rest)):
             return None  # a loaded index may be readable only under the conditions of its use
-        base = base.plus(Linear(0, {rest: factor}))
-    return base, spread + 1
+    return _Use(form, spread + 1, clamped)

@@ -41,11 +41,18 @@ class Statement:
     def computes(self) -> bool:
         """Does it make values, and not only hand them on? What is combined counts each time, also where it is a constant.
 
-        One that stores a copy beside another value makes both: each of them alone would hand on something else.
+        One that stores a copy beside another value makes both: each of them alone would hand on something else. One that looks up
+        where it copies from depends on that besides.
         """
         values = self.store.values
-        handed = all(map(is_constant, values)) or (len(values) == 1 and isinstance(values[0], Load))
+        copies = len(values) == 1 and isinstance(values[0], Load) and not any(map(loads_in, values[0].index))
+        handed = all(map(is_constant, values)) or copies
         return self.store.reducer is not None or not handed
+
+
+def loads_in(value: Expr) -> bool:
+    """Does an expression read memory?"""
+    return any(True for _ in loads_of(value))
 
 
 def is_constant(value: Expr) -> bool:

@@ -50,3 +50,12 @@ def test_a_default_whose_parts_are_even_forks_once(definition, threads: int) -> 
     shared = [part for part in statements(nest.body) if isinstance(part, For) and part.kind == "parallel"]
     around = {inner.loop for part in statements(nest.body) if isinstance(part, For) for inner in statements(part.body) if inner in shared}
     assert shared and not around
+
+
+def test_what_stands_in_the_steps_of_a_scan_forks_in_each() -> None:
+    x = tl.placeholder((200, 200), name="D")
+    step = lambda t, d: tl.compute((200, 200), lambda i, j: tl.minimum(d[i, j], d[i, t] + d[t, j]), name="d")  # noqa: E731
+    strategy = choose(tl.scan(step, x, 200, keep="last"), target("znver4"), 2)
+    assert not [
+        loop for loop in statements(strategy.schedule(strategy.default).nest.body) if isinstance(loop, For) and loop.kind == "parallel"
+    ]

@@ -229,3 +229,19 @@ def test_a_default_that_is_too_much_code_once_it_is_lowered_gives_way_to_plain_l
     monkeypatch.setattr(compilation, "MAX_EMITTED", 100)
     s = compilation.default_schedule(matmul(64, 64, 64), target("znver4"))
     assert (s.directives, s.faults) == ((), ())
+
+
+def test_a_product_inside_the_steps_of_a_scan_has_lanes_along_its_result() -> None:
+    """It is computed as a stage of its own, in the step."""
+    a, b, k = tl.placeholder((48, 48), name="A"), tl.placeholder((20, 48), name="B"), tl.reduce_axis(48, name="k")
+    step = lambda t, v: tl.compute((48,), lambda j: tl.max(v[k] + a[k, j], axis=k) + b[t, j], name="V")  # noqa: E731
+    best = tl.scan(step, tl.placeholder((48,), name="v"), 20, keep="last")
+    s = default(best)
+    assert s.faults == ()
+    assert [step.loop for step in s.directives if isinstance(step, Vectorize) and step.loop.startswith("V")] == ["V.1.j_i"]
+    rng = np.random.default_rng(0)
+    given = [rng.random(shape, np.float32) for shape in ((48, 48), (20, 48), (48,))]
+    wanted = given[2]
+    for row in given[1]:
+        wanted = (wanted[:, None] + given[0]).max(0) + row
+    np.testing.assert_allclose(tl.build(best)(*given), wanted, rtol=1e-6)

@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Final
 
-from tensorlang.ir import Axis, Expr
+from tensorlang.ir import Axis, Expr, For, Store
 from tensorlang.ir.traverse import depth
+from tensorlang.schedules.directive import Directive
+from tensorlang.schedules.directives.compute_at import ComputeAt
 from tensorlang.schedules.directives.compute_inline import ComputeInline
+from tensorlang.schedules.directives.compute_root import ComputeRoot
 from tensorlang.schedules.legality.accesses import accesses
+from tensorlang.schedules.rewriting.edit import path_to, stage_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.roles import roles_of
 from tensorlang.schedules.strategies.analysis.sliding import sliding
@@ -60,12 +64,23 @@ def raise_contractions(s: Schedule) -> Schedule:
     """The schedule with every contraction or window that stands inside an expression computed as a stage of its own."""
     names = frozenset(s.stages())
     for name in s.stages():
-        if owner(name, names) != name and s.can("compute_root", name):
+        around = owner(name, names)
+        place = None if around == name else _place_before(s, name, around)
+        if place is not None:
             trial = s.copy()
-            trial.compute_root(name)
+            trial.apply(place)
             if any(roles_of(info) or sliding(info) for info in stages_of(trial.nest) if info.name == name):
                 s = trial
     return s
+
+
+def _place_before(s: Schedule, name: str, around: str) -> Directive | None:
+    """What computes a sum before the stage in whose expression it stands: of all loops, or in those that this stage stands in (a scan)."""
+    if s.can("compute_root", name):
+        return ComputeRoot(name)
+    path = path_to(s.nest.body, lambda part: isinstance(part, Store) and part.stage == around)
+    outer = [part.loop for part in path if isinstance(part, For) and stage_of(part.loop) != around]
+    return ComputeAt(name, outer[-1]) if outer and s.can("compute_at", name, outer[-1]) else None
 
 
 def compute_in_rows(s: Schedule, result: StageInfo) -> tuple[str, ...]:

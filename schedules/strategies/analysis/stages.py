@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
-from math import gcd
+from math import gcd, prod
 
 from tensorlang.ir import Axis, Binary, Buffer, Const, Dim, Expr, For, If, Load, Nest, Store, Tail
 from tensorlang.ir.dtype import DType
@@ -27,14 +27,15 @@ from tensorlang.system.lazy import cached_property
 class StageInfo:
     """One stage of a nest, its indices over its own loops and those around it.
 
-    `is_reached` is false where one of those around it is known to have no iterations: the steps of a scan of none.
+    `turns` is how often all of it runs, a guess where a call tells: the iterations of loops around it that are not its own (the steps of a
+    scan).
     """
 
     name: str
     store: Store
     loops: tuple[For, ...]
     ragged: Ragged = field(default_factory=Ragged)
-    is_reached: bool = True
+    turns: int = 1
 
     @cached_property
     def outer(self) -> tuple[For, ...]:
@@ -60,7 +61,7 @@ class StageInfo:
     @property
     def is_idle(self) -> bool:
         """Does it never run, as far as literals and the bounds of dims tell?"""
-        return not self.is_reached or self.written() == 0 or any(_is_empty(loop) for loop in self.loops)
+        return self.turns == 0 or self.written() == 0 or any(_is_empty(loop) for loop in self.loops)
 
     @property
     def widest(self) -> DType:
@@ -245,8 +246,8 @@ def _stages(nest: Nest) -> Iterator[StageInfo]:
         if isinstance(part, Store) and not part.stage.endswith(".init") and part.stage in loops:
             path = loops[part.stage]
             own = tuple(loop for loop in path if stage_of(loop.loop) == part.stage and loop.loop not in shared)
-            asked = _ragged(nest, conditions_around(nest, part))
-            yield StageInfo(part.stage, _over_loops(nest, part, path), own, asked, not any(map(_is_empty, path)))
+            turns = 0 if any(map(_is_empty, path)) else prod(size(loop) for loop in path if loop not in own)
+            yield StageInfo(part.stage, _over_loops(nest, part, path), own, _ragged(nest, conditions_around(nest, part)), turns)
 
 
 def _ragged(nest: Nest, conditions: tuple[Expr, ...]) -> Ragged:

@@ -209,7 +209,7 @@ class Contraction:
     def _thread_loop(self, config: Mapping[str, Any]) -> str:
         """The loop that threads share by default."""
         seconds, packing = self.search.seconds(config)
-        fork = self.machine.core.fork
+        fork = self.machine.core.fork * self.stage.turns
         return cheapest_thread_loop(self.order.thread_loops(config, packing), seconds - packing, packing, self.threads, fork)
 
     # The schedule -----------------------------------------------------------------------------------------------------------

@@ -47,7 +47,8 @@ class ThreadLoop:
 def cheapest_thread_loop(loops: Iterable[ThreadLoop], work: float, packing: float, threads: int, fork: float) -> str:
     """The name of the loop to share, or "none".
 
-    `work`: seconds on one thread; `packing`: seconds more, which are shared but for those serial to a loop; `fork`: seconds of a fork.
+    `work`: seconds on one thread; `packing`: seconds more, which are shared but for those serial to a loop; `fork`: seconds of a fork, as
+    often as the stage runs.
     """
     costs = {loop.name: loop.seconds(work + packing - loop.serial, threads, fork) for loop in loops}
     name = min(costs, key=lambda name: costs[name], default="none")
@@ -58,7 +59,7 @@ def worth_threads(stage: StageInfo, vector: For | None, plain: Sequence[Part], m
     """Does it pay to share the outermost loop of a stage that runs by itself, its loop `vector` in lanes?"""
     seconds = seconds_in_lanes(stage, vector, plain, machine)
     loop = ThreadLoop("outer", size(stage.outer[0]), 1)
-    return cheapest_thread_loop([loop], seconds, 0.0, threads, machine.core.fork) == loop.name
+    return cheapest_thread_loop([loop], seconds, 0.0, threads, machine.core.fork * stage.turns) == loop.name
 
 
 def seconds_in_lanes(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Processor) -> float:

@@ -152,7 +152,8 @@ class Windows:
         if self.threads > 1:
             shared = next((loop for loop in self.window.order(config) if size(loop) > 1), self.stage.outer[0])
             loops = [ThreadLoop("outer", size(shared), 1)]
-            config["parallel"] = cheapest_thread_loop(loops, self.search.seconds(config), 0.0, self.threads, self.machine.core.fork)
+            fork = self.machine.core.fork * self.stage.turns
+            config["parallel"] = cheapest_thread_loop(loops, self.search.seconds(config), 0.0, self.threads, fork)
         streamed = {"stream": False} if self._may_stream else {}  # the model does not see what plain stores evict
         return config | streamed | ({"epilogue": "fused"} if self.consumer else {})
 
