@@ -65,6 +65,8 @@ class ComputeInline(Directive):
             names,
         )
         inside = any(isinstance(part, For) and stage_of(part.loop) == self.stage for part in kept)
+        around = {part.loop for part in path_to(nest.body, partial(is_, parts[0]))[:-1] if isinstance(part, For)}
+        inside = inside or bool(closure(nest, axes) & around)
         scheduled = inside or len(axes) != len(store.index) or len(list(statements(parts[0]))) != len(axes) + 1
         if scheduled:
             raise Refusal("TL-S301", f"the loops of {self.stage!r} are already scheduled; inline it first", stage=self.stage)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tensorlang as tl
-from tests.schedules.programs import blur, check
+from tests.schedules.programs import blur, check, refused
 from tests.thinned import crossed
 
 
@@ -90,4 +91,20 @@ def test_a_reduction_that_fills_its_rows_is_folded_with_its_initialisation() -> 
     s.store_root("h")
     assert not s.can("fold_storage", "h", 0, 2)
     s.fold_storage("h", 0, 3)
+    check(s)
+
+
+@pytest.mark.parametrize("tail", [None, "shift"])
+def test_a_stage_inside_whose_loops_another_is_folded_is_not_written_into_its_readers(tail: Any) -> None:
+    """A split may leave it as many loops as it has axes, without the one around both."""
+    x = tl.placeholder((16, 4), name="X")
+    c = tl.compute((16, 4), lambda i, j: x[i, j] + 1, name="C")
+    r = tl.compute((16, 4), lambda i, j: c[i, j] * 2, name="R")
+    s = tl.Schedule(tl.compute((16, 4), lambda i, j: r[i, j] - 3, name="D"))
+    if tail:
+        s.split("R.j", 8, tail)
+    s.compute_at("C", "R.i")
+    s.store_root("C")
+    s.fold_storage("C", 0, 2)
+    refused(s, "TL-S301", "the loops of 'R' are already scheduled", "compute_inline", "R")
     check(s)
