@@ -311,6 +311,13 @@ def test_pad_is_numpys(mode: str, symbolic: bool) -> None:
     np.testing.assert_array_equal(tl.evaluate(P, {X: x}), np.pad(x, ((3, 1), (0, 2)), mode=mode))  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize("value", [0, 1, False, True])
+def test_bools_are_padded_with_bools(value: int) -> None:
+    x = np.array([True, False, True])
+    X = tl.placeholder((3,), "bool", name="X")
+    np.testing.assert_array_equal(tl.evaluate(tl.pad(X, ((1, 2),), value=value), {X: x}), np.pad(x, (1, 2), constant_values=bool(value)))
+
+
 @pytest.mark.parametrize("literal", [1 << 64, -(1 << 63) - 1, 10**400])
 def test_an_integer_that_no_type_holds_is_refused_where_it_is_written(literal: int) -> None:
     A = tl.placeholder((16,), "int32", name="A")

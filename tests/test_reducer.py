@@ -217,3 +217,31 @@ def test_a_whole_number_beside_whole_values_stays_whole() -> None:
     assert (count.dtype, most.dtype) == ("int32", "int32")
     x = rng.integers(-50, 50, 9).astype("i4")
     agree((count, most), {X: x}, (np.int32(9), x.max()))
+
+
+def test_what_nobody_reads_of_a_reducer_has_another_name_than_reductions_inside_of_its_operands() -> None:
+    x = np.arange(15).reshape(5, 3) - 4
+    X, k, q = tl.placeholder((5, 3), "int64", name="X"), tl.reduce_axis(5, name="k"), tl.reduce_axis(3, name="q")
+    both = tl.reducer(lambda a, b: (a[0] + b[0], tl.maximum(a[1], b[1])), (0, -(2**63)), name="both")
+    C = tl.compute((4,), lambda i: both((tl.sum(X[k, q], axis=q) * (i + 1), X[k, 0]), axis=k)[0], name="C")
+    for kernel in (tl.build(C), tl.build(tl.Schedule(C))):
+        np.testing.assert_array_equal(kernel(x), x.sum() * np.arange(1, 5))
+
+
+@pytest.mark.parametrize(("lo", "hi"), [(-3, 4), (-7, 0), (-1, 6), (0, 7), (2, 9)])
+@pytest.mark.parametrize("dtype", ["uint64", "int8", "float32"])
+def test_places_below_zero_are_places(lo: int, hi: int, dtype: str) -> None:
+    """-1 stands for none; the first of equals is the least value of the axis."""
+    values = np.array([5, 5, 1, 7, 1, 1, 7], dtype)
+    P, b = tl.placeholder((7,), dtype, name="P"), tl.placeholder((7,), "bool", name="b")
+    where = np.array([False, True, False, False, True, True, False])
+    for find, best in ((tl.argmin, np.argmin), (tl.argmax, np.argmax)):
+        for kept in (np.ones(7, bool), where, np.zeros(7, bool)):
+            k = tl.reduce_axis((lo, hi), name="k")
+            A = tl.compute((2,), lambda i, k=k, find=find: find(P[k - lo], axis=k, where=b[k - lo]), name="A")
+            places = np.flatnonzero(kept)
+            wanted = lo + places[best(values[places])] if len(places) else -1
+            feeds = {P: values, b: kept}
+            np.testing.assert_array_equal(tl.evaluate(A, feeds), [wanted] * 2)
+            for kernel in (tl.build(A, inputs=[P, b]), tl.build(tl.Schedule(A), inputs=[P, b])):
+                np.testing.assert_array_equal(kernel(values, kept), [wanted] * 2)

@@ -219,6 +219,8 @@ def _fresh(subject: _Subject, dims: Mapping[str, int]) -> Array:
 
 
 def _checked_output(subject: _Subject, value: Any, dims: Mapping[str, int]) -> Array:
+    if isinstance(value, np.generic):  # NumPy makes an array of it, in which nobody would look
+        raise CallError(f"{subject}: expected a writable array, got a NumPy scalar; np.empty({value.shape}, {str(value.dtype)!r}) is one")
     array = arrays.as_array(value, subject)
     _check_type(subject, array)
     _check_shape(subject, array, dims)

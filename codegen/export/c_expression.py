@@ -20,7 +20,7 @@ from tensorlang.codegen.cache.signature import c_type
 from tensorlang.codegen.export.c_helpers import Helpers, spelled_integer, wide
 from tensorlang.errors import BuildError, InternalError
 from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Select, Unary
-from tensorlang.ir.dtype import FLOAT32, INT64, DType
+from tensorlang.ir.dtype import BOOL, FLOAT32, INT64, DType
 from tensorlang.ir.traverse import children, dtype_of, substitute, walk
 
 HALVES: Final = ("float16", "bfloat16")
@@ -164,6 +164,8 @@ class CScope:
             case Compare(op, left, right):
                 sign, level = _COMPARE[op]
                 a, b = (self.widened(self.part(side, index), dtype_of(side)).at(RELATION + 1) for side in (left, right))
+                if a == b and not dtype_of(left).is_floating:  # compilers warn of it
+                    return literal(op in ("eq", "le", "ge"), BOOL)
                 return Text(f"{a} {sign} {b}", level)
             case Select(cond, yes, no):
                 return self._select(cond, yes, no, dtype_of(expr))

@@ -108,7 +108,7 @@ class Helpers:
                 raise InternalError(f"no helper {op} of {dtype}")
 
     def _conversion(self, op: str, name: str) -> str:
-        for needed in ("bits", "real"):
+        for needed in ("bits_of", "real_of"):
             if f"{needed}(" in _CONVERSIONS[op]:  # compilers warn of a function that nothing uses
                 self.functions.setdefault(needed, _CONVERSIONS[needed])
         return _CONVERSIONS[op].replace("NAME", name)
@@ -147,30 +147,30 @@ def spelled_integer(value: int, dtype: DType) -> str:
 
 # The arithmetic of `codegen.emission.convert`: to half with ties to even, NaN quiet.
 _CONVERSIONS: Final = {
-    "bits": "static uint32_t bits(float x) {\n  union { float x; uint32_t n; } u;\n  u.x = x;\n  return u.n;\n}",
-    "real": "static float real(uint32_t n) {\n  union { float x; uint32_t n; } u;\n  u.n = n;\n  return u.x;\n}",
+    "bits_of": "static uint32_t bits_of(float x) {\n  union { float x; uint32_t n; } u;\n  u.x = x;\n  return u.n;\n}",
+    "real_of": "static float real_of(uint32_t n) {\n  union { float x; uint32_t n; } u;\n  u.n = n;\n  return u.x;\n}",
     "widen_half": """static float NAME(uint16_t h) {
   uint32_t m = h & 0x7fffu, n = m << 13;
-  if (m < 0x7c00u) n = bits(real(n) * 0x1p112f);
+  if (m < 0x7c00u) n = bits_of(real_of(n) * 0x1p112f);
   else n |= m > 0x7c00u ? 0x7fc00000u : 0x7f800000u;
-  return real(n | (uint32_t)(h & 0x8000u) << 16);
+  return real_of(n | (uint32_t)(h & 0x8000u) << 16);
 }""",
     "round_half": """static uint16_t NAME(float x) {
-  uint32_t m = bits(x) & 0x7fffffffu, s = bits(x) >> 16 & 0x8000u, n;
+  uint32_t m = bits_of(x) & 0x7fffffffu, s = bits_of(x) >> 16 & 0x8000u, n;
   if (m > 0x7f800000u) n = (m >> 13 & 0x1ffu) | 0x7e00u;
   else if (m >= 0x47800000u) n = 0x7c00u;
-  else if (m < 0x38800000u) n = bits(real(m) + 0.5f) - 0x3f000000u;
+  else if (m < 0x38800000u) n = bits_of(real_of(m) + 0.5f) - 0x3f000000u;
   else n = (m - (112u << 23) + 0xfffu + (m >> 13 & 1u)) >> 13;
   return (uint16_t)(s | n);
 }""",
-    "widen_brain": "static float NAME(uint16_t h) {\n  return real((uint32_t)h << 16);\n}",
+    "widen_brain": "static float NAME(uint16_t h) {\n  return real_of((uint32_t)h << 16);\n}",
     "round_brain": """static uint16_t NAME(float x) {
-  uint32_t n = bits(x), top = n >> 16;
+  uint32_t n = bits_of(x), top = n >> 16;
   return (uint16_t)(x != x ? top | 0x40u : (n + 0x7fffu + (top & 1u)) >> 16);
 }""",
     "odd": """static float NAME(double x) {
   float y = (float)x;
   double a = x < 0 ? -x : x, b = y < 0 ? -(double)y : y;
-  return a == b || x != x ? y : real((b > a ? bits(y) - 1 : bits(y)) | 1u);
+  return a == b || x != x ? y : real_of((b > a ? bits_of(y) - 1 : bits_of(y)) | 1u);
 }""",
 }

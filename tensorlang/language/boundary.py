@@ -16,11 +16,13 @@ MODES = ("constant", "edge", "reflect", "wrap")
 def pad(tensor: Tensor, widths: object, mode: str = "constant", value: ExprLike = 0, name: str | None = None) -> Tensor:
     """`tensor` extended on both sides of each axis: `widths` is a pair (before, after) for each axis, ints >= 0.
 
-    The modes are those of `numpy.pad`: `constant` (with `value`), `edge`, `reflect` (without the edge) and `wrap`.
+    The modes are those of `numpy.pad`: `constant` (with `value`; 0 is False among bools), `edge`, `reflect` (without the edge) and `wrap`.
     Raises `DefinitionError` for another mode, or widths that are not one pair of ints >= 0 for each axis.
     """
     choice(mode, "pad mode", MODES)
     as_tensor(tensor, "what pad extends")
+    if tensor.dtype == "bool" and type(value) is int and value in (0, 1):
+        value = bool(value)
     pairs = _pairs(widths, tensor)
     shape = tuple(before + extent + after for (before, after), extent in zip(pairs, tensor.shape, strict=True))
     if name is None and tensor.name is not None:

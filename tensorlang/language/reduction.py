@@ -13,8 +13,10 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from tensorlang import ir
+from tensorlang.algebra.bounds import values
 from tensorlang.algebra.ranges import is_fixed
 from tensorlang.algebra.simplify import simplify
+from tensorlang.definition.elementary import select
 from tensorlang.definition.expr import Expr, ExprLike, as_expr, cast, condition, convert
 from tensorlang.definition.tensor import ReduceAxis
 from tensorlang.errors import DefinitionError
@@ -223,7 +225,9 @@ def _argument(name: str, order: str, expr: ExprLike, axis: Axes, where: object, 
         raise DefinitionError(f'tl.{name} of bool has no order; write tl.cast(..., "int8")')
     chosen = _axes(name, axis)
     axes = tuple(entry.axis for entry in chosen)
-    position: ir.Expr = ir.Axis(axes[0].name)
+    start = axes[0].lo
+    below = len(axes) == 1 and values(start)[0] < 0  # -1 may be a place: places are counted from the first one
+    position: ir.Expr = ir.Axis(axes[0].name) if not below else Binary("sub", ir.Axis(axes[0].name), start)
     if len(axes) > 1:
         if not builtins.all(is_fixed(entry.lo) and is_fixed(entry.hi) for entry in axes):
             raise DefinitionError(
@@ -235,6 +239,8 @@ def _argument(name: str, order: str, expr: ExprLike, axis: Axes, where: object, 
             offset = Binary("sub", ir.Axis(entry.name), entry.lo)
             position = Binary("add", Binary("mul", position, Binary("sub", entry.hi, entry.lo)), offset)
     found = _reduce(_position(name, order, value.dtype), (value, Expr(simplify(position))), chosen, where, component=1)
+    if below:
+        found = select(found >= 0, found + Expr(start), -1)
     return found if to is None else cast(found, dtype(to))
 
 

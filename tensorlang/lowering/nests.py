@@ -259,6 +259,7 @@ class _DefinitionLowering:
                 for component, identity in enumerate(reduce.reducer.identities)
             )
             self.program.scratch += [state for state in states if state is not targets[0]]
+            self.implicit = max(component for component, state in enumerate(states) if state is not targets[0])  # whose names are taken
         init = f"{self.name}.init"
         starts = [(f"{init}.{short(loop)}", lo, hi) for loop, lo, hi in ranges]
         first = Store(init, states, (*prefix, *(Axis(loop) for loop, _, _ in starts)), reduce.reducer.identities)

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import prod
 from typing import Final, TypeAlias
 
 from tensorlang import ir
@@ -104,11 +105,17 @@ def checked_over(
             raise DefinitionError(f"over=: there is no operand {below!r:.60}{did_you_mean(str(below), list(operands))}")
         upper, lower = results[name], operands[below]
         same = upper.extents == lower.extents and upper.dtype.bytes == lower.dtype.bytes
-        if not same or strides.get(name) != strides.get(below):
+        if not same or strides.get(name, in_order(upper)) != strides.get(below, in_order(lower)):
             raise DefinitionError(f"over=: {name!r} and {below!r} differ in shape, size of an element, or strides: {upper!r}, {lower!r}")
     if len(set(over.values())) < len(over):
         raise DefinitionError("over=: two results cannot lie over one operand")
     return dict(over)
+
+
+def in_order(tensor: Tensor) -> Strides | None:
+    """The strides of a tensor in C order; None where a call tells them."""
+    inner = [extent for extent in tensor.shape[1:] if isinstance(extent, int)]
+    return tuple(prod(inner[axis:]) for axis in range(tensor.ndim)) if len(inner) == len(tensor.shape[1:]) else None
 
 
 def strided(

@@ -190,6 +190,24 @@ def test_conversions_bring_only_what_they_use(tmp_path: Any, dtype: str) -> None
         run("cc", "-std=c99", "-Wall", "-Werror", "-ffreestanding", "-c", f"{name}.c", folder=tmp_path)
 
 
+def test_what_is_folded_while_the_text_is_written_leaves_nothing_behind(tmp_path: Any) -> None:
+    """A factor that becomes 0 leaves a helper and what that alone needs; an element is not compared with itself."""
+    H, P, Q = (tl.placeholder((8,), dtype, name=name) for name, dtype in (("H", "float16"), ("P", "int32"), ("Q", "bool")))
+    A = tl.placeholder((8, 8), "int32", name="A")
+    turned = tl.compute((8, 8), lambda i, j: A[j, i] * 3, name="T")
+
+    def nothing(i: Any, j: Any) -> Any:
+        return P[j] + tl.cast(tl.cast(H[i], "float32"), "int32") * (P[j] & tl.fmin(tl.cast(Q[i], "int32"), P[i] % P[i]))
+
+    bodies = {
+        "nothing": tl.compute((8, 8), nothing, name="Y"),
+        "itself": tl.compute((8,), lambda i: tl.select(turned[i, i] <= turned[i, i], P[i], 1), name="Y"),
+    }
+    for name, body in bodies.items():
+        tl.build(body, name=name).export(tmp_path, formats=("c", "h"))
+        run("cc", "-std=c99", "-Wall", "-Werror", "-ffreestanding", "-c", f"{name}.c", folder=tmp_path)
+
+
 def test_a_name_is_not_read_out_of_that_of_a_type(tmp_path: Any) -> None:
     """`int32_t` holds t32_: what is numbered so and read nowhere is left out as everything else is."""
     A, k = tl.placeholder((9,), "int32", name="A"), tl.reduce_axis((0, 5), name="k")

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tensorlang as tl
 from tensorlang import ir
 from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.calling.checked_call import Caller
@@ -205,6 +206,15 @@ def test_scalars_have_no_dimensions() -> None:
     assert kernel(np.float32(3)) == 3
     assert kernel(np.array(4, "f4")).shape == ()
     assert kernel(np.array(4, "f4")) == 4
+
+
+def test_a_scalar_of_numpy_is_no_output() -> None:
+    """NumPy makes an array of it, which would be written and lost."""
+    X = tl.placeholder((), name="X")
+    double = tl.build(tl.compute((), lambda: X[()] * 2, name="Y"))
+    with pytest.raises(tl.CallError, match=r"expected a writable array, got a NumPy scalar; np.empty\(\(\), 'float32'\) is one"):
+        double(np.float32(5), out=np.float32(7))
+    assert double(np.float32(5), out=np.empty((), "float32")) == 10
 
 
 def test_several_outputs_come_as_a_tuple() -> None:

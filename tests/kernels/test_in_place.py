@@ -162,6 +162,15 @@ def test_a_result_lies_over_an_operand_by_its_name() -> None:
             kernels.compile(kernels.Spec("matmul", ((4, 4), (4, 4))), over={"matmul": below})
 
 
+@pytest.mark.parametrize("given", [{"A": (3, 1)}, {"C": (3, 1)}, {"A": (3, 1), "C": (3, 1)}, {}])
+def test_strides_of_c_order_may_be_given_or_not(given: Any) -> None:
+    A = tl.placeholder((4, 3), "int8", name="A")
+    f = kernels.compile(tl.compute((4, 3), lambda i, j: A[i, j] + 1, name="C"), over={"C": "A"}, strides=given)
+    a = np.arange(12, dtype="i1").reshape(4, 3)
+    f(a, out=a)
+    np.testing.assert_array_equal(a, np.arange(1, 13).reshape(4, 3))
+
+
 def test_a_product_over_an_operand_is_right_or_refused() -> None:
     """One tile of registers holds the whole of a small product before any of it is written."""
     taken = 0

@@ -13,7 +13,8 @@ from math import gcd, lcm, prod
 from typing import Any
 
 from tensorlang.errors import ScheduleError
-from tensorlang.ir import For
+from tensorlang.ir import Binary, Call, For, Select
+from tensorlang.ir.traverse import axes_of, loads_of, walk
 from tensorlang.schedules.directives.loop_kinds import Vectorize
 from tensorlang.schedules.faults import TOO_MUCH_CODE
 from tensorlang.schedules.model.program import Part
@@ -35,6 +36,10 @@ MAX_LANES = 128
 """Elements in flight, at most."""
 SHORT_LANES = MAX_LANES // 4
 """Lanes of a vector in a run of short axes where whole ones of bytes are too many: three have to be in flight for three channels."""
+GATHERED = 32
+"""Bits of the elements that processors gather, at least; narrower ones are taken out of, and put into, vectors one by one."""
+LITTLE = 8
+"""Operations that lanes do not make up for that: it takes two cycles an element more than loading and storing it, of four slots each."""
 RAGGED_FROM = 4
 """Vectors in a range that data tells, on average, below which masks at both of its ends cost more than lanes give."""
 
@@ -242,11 +247,22 @@ class RowVectors:
                     sum_in_blocks(s, tile, reduced, BLOCK)
 
 
+def _looks_up(stage: StageInfo) -> bool:
+    """Does a stage read elements that no processor gathers at places which data tells, along its last axis, and do little with them?"""
+    last = stage.outer[-1].loop if stage.outer and not stage.reduced else ""
+    narrow = [load for load in stage.loads if load.buffer.dtype.bits < GATHERED]
+    if not any(last in axes_of(part) and any(True for _ in loads_of(part)) for load in narrow for part in load.index):
+        return False
+    return sum(isinstance(part, Binary | Call | Select) for value in stage.store.values for part in walk(value)) <= LITTLE
+
+
 def _vector(stage: StageInfo, lanes: int) -> For | None:
     """The loop whose iterations become lanes: the one along which most operands lie contiguous, and the fewest are scattered.
 
-    The output's last axis wins ties, and loops much shorter than a vector lose.
+    The output's last axis wins ties, and loops much shorter than a vector lose. None where a stage does little but look bytes up.
     """
+    if _looks_up(stage):
+        return None
     candidates = [
         loop
         for loop in (*stage.outer[-1:], *stage.reduced[::-1])
