@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test test-as test-slow test-graphs campaign bench bench-tuner bench-noise bench-lending bench-model bench-peers bench-tuned bench-peers-suites conformance shipped docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages bench-models
+.PHONY: check test test-as test-slow test-graphs campaign bench bench-tuner bench-noise bench-lending bench-model bench-peers bench-tuned bench-peers-suites conformance shipped docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages bench-models bench-programs
 
 check:
 	$(PYTHON) -m ruff check .
@@ -68,6 +68,10 @@ bench-tuned:
 SUITES ?= bench/peers
 bench-peers-suites:
 	$(PYTHON) -m pytest -n 0 $(SUITES) -o python_files='bench_*.py' --benchmark-enable --benchmark-columns=min,median,rounds
+
+# Programs without a line of schedule beside loops that Numba compiles: a minute.
+bench-programs:
+	$(PYTHON) -m bench.programs --page
 
 # The cost model: against recorded logs; then the defaults that it names against tuned schedules, on this machine, for hours. What was
 # measured stands in out/model, and the same command goes on: TRIALS, TASKS, and MINUTES after which it stops (0: never).

@@ -1,7 +1,8 @@
 """Which part of a tensor is used inside a loop: a box, with a base that outer loops place and extents that are literals.
 
 Indices are expanded into loops and taken as linear forms; the loops inside vary over their ranges, everything else stays in the base.
-The box holds at least what is read, so a copy or a producer of the whole box is always enough.
+The box holds at least what is read, so a copy or a producer of the whole box is always enough. Where reads are clamped to the tensor, as
+of an image that is repeated at its edge, the box is that of what they are without the clamp, its base clamped.
 """
 
 from __future__ import annotations

@@ -1,0 +1,9 @@
+"""Programs as researchers write them, without a line of schedule, beside loops that Numba compiles with fastmath.
+
+    python -m bench.programs                      all of them, by their default schedules, on one thread
+    python -m bench.programs viterbi unsharp      some of them
+    python -m bench.programs --page               the table of this machine in docs/performance.md
+
+Each program is a definition, operands, and the loops that someone would write by hand for it: fused where that is natural, and no more.
+What both compute is compared. They take turns in one process, thread time, and a row is the median of the ratios of the turns.
+"""
