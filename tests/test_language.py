@@ -76,6 +76,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     'I[i] / 2 divides integers; write // for the floor, or tl.cast(..., "float32") to divide exactly': lambda: over(lambda i: I[i] / 2),
     "A[i] // 2.0: // and % are for integers; write tl.floor(a / b), or tl.cast to an integer": lambda: over(lambda i: A[i] // 2),
     '& of A[i] and A[i]: bits are for integers and bool; write tl.cast(..., "int32")': lambda: over(lambda i: A[i] & A[i]),
+    '* of F[i] and F[i]: there is no arithmetic on bool; write tl.cast(..., "int32") or use & | ~': lambda: over(lambda i: F[i] ** 1),
     '+ of F[i] and F[i]: there is no arithmetic on bool; write tl.cast(..., "int32") or use & | ~': lambda: over(lambda i: F[i] + F[i]),
     "F[i] and F[i] are bool and have no order; compare with == or combine with & | ~": lambda: over(lambda i: F[i] < F[i]),
     "300 does not fit uint8; write tl.cast to compute in a wider type": lambda: over(lambda i: U[i] + 300),

@@ -340,7 +340,7 @@ def power(base: ExprLike, exponent: ExprLike) -> Expr:
     """`base ** exponent`: products for a small non-negative integer exponent, else `tl.pow` of floating-point values."""
     if isinstance(exponent, (int, np.integer)) and not isinstance(exponent, bool) and 1 <= exponent <= 4:
         value = as_expr(base)
-        result = value
+        result = value if value.dtype != BOOL else binary("mul", value, value)  # which is refused
         for _ in range(int(exponent) - 1):
             result = binary("mul", result, value)
         return result
