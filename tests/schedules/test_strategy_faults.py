@@ -245,3 +245,15 @@ def test_a_product_inside_the_steps_of_a_scan_has_lanes_along_its_result() -> No
     for row in given[1]:
         wanted = (wanted[:, None] + given[0]).max(0) + row
     np.testing.assert_allclose(tl.build(best)(*given), wanted, rtol=1e-6)
+
+
+def test_rows_that_are_all_alike_are_stored_along_themselves() -> None:
+    """As a contraction whose lanes are the other axis they would be stored an element at a time."""
+    for n in (300, tl.dim("n", 1, 1000)):
+        x, r = tl.placeholder((n,), "uint16", name="X"), tl.reduce_axis(8, name="r")
+        highest = tl.compute((n, n), lambda i, j, x=x, n=n, r=r: tl.max(x[tl.clamp(i + r, 0, n - 1)], axis=r), name="H")
+        s = default(highest)
+        assert {step.loop for step in s.directives if isinstance(step, Vectorize)} == {"H.j_i"}
+        given = np.arange(300, dtype=np.uint16)[::-1].copy()
+        wanted = [given[i : i + 8].max() for i in range(300)]
+        np.testing.assert_array_equal(tl.build(highest)(given), np.repeat(np.array(wanted)[:, None], 300, 1))

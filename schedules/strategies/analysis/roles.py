@@ -178,6 +178,8 @@ def _found(stage: StageInfo) -> Iterator[Roles]:
         )
         across = stage.stride(stage.store, vector.last)
         transposed = across != 1 and not _only_axis(stage, vector)
+        if transposed and row is not None and all(stage.stride(load, row.last) == 0 for load in loads):
+            continue  # rows that are all alike are stored along themselves
         scattered = any(stage.stride(load, vector.last) != 1 for load in moved)
         mixed = row is not None and any(stage.stride(load, row.last) != 0 for load in moved)
         operands = () if mixed or len({tensor_of(load).name for load in moved}) < len(moved) else tuple(moved)
