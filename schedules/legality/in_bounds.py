@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from tensorlang import ir
-from tensorlang.algebra.bounds import conjuncts
+from tensorlang.algebra.bounds import conjuncts, negated
 from tensorlang.algebra.polyhedra import find, uncovered
 from tensorlang.algebra.rules import conjunction
 from tensorlang.algebra.simplify import simplify
@@ -57,13 +57,18 @@ def access_guard(nest: Nest, buffer: Buffer, index: Sequence[Expr], loops: Seque
     """
     facts = place_facts(nest, loops, around)
     for part in index:
-        _require_readable(part, facts, buffer)
+        for read in reads_left(part, facts):
+            raise _unknown(buffer, read)
     open_sides = [
         side
         for part, extent in zip(index, buffer.shape, strict=True)
         if not is_whole_axis(part, extent, loops, nest.relations)
         for side in sides_left((part,), (extent,), facts)
     ]
+    for side in open_sides:  # what is tested has to be there
+        for load in loads_of(side):
+            if isinstance(load.buffer, Buffer) and load.buffer.memory != "argument" and not _is_written(nest, load.buffer, facts):
+                raise _unknown(buffer, load.buffer)
     return conjunction(open_sides) if open_sides else None
 
 
@@ -146,15 +151,20 @@ def reads_left(expr: Expr, facts: Sequence[Expr]) -> Iterator[Buffer]:
                 yield expr.buffer
 
 
-def _require_readable(expr: Expr, facts: Sequence[Expr], target: Buffer) -> None:
-    """Raise `Refusal` unless everything that an expression reads is inside."""
-    for buffer in reads_left(expr, facts):
-        raise Refusal(
-            "TL-S302",
-            f"where {target.name!r} is touched is read from {buffer.name!r}, and that element exists only under a condition "
-            "that the copy would leave",
-            stage=target.name,
-        )
+def _is_written(nest: Nest, buffer: Buffer, facts: Sequence[Expr]) -> bool:
+    """Has every element of a buffer a value where the facts hold? A copy of what conditions protect has some only where these do."""
+    found = [store for store in stores(nest.body) if buffer in store.buffers]
+    return not found or any(all(find(*facts, negated(cond)) is None for cond in conditions_around(nest, store)) for store in found)
+
+
+def _unknown(target: Buffer, read: Buffer) -> Refusal:
+    """Where a buffer is touched is told by an element of another one that may not be there."""
+    return Refusal(
+        "TL-S302",
+        f"where {target.name!r} is touched is read from {read.name!r}, and that element exists only under a condition "
+        "that the copy would leave",
+        stage=target.name,
+    )
 
 
 def conditions_throughout(nest: Nest, loop: For, store: Store, outer: Sequence[For]) -> list[Expr]:

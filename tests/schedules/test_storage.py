@@ -257,3 +257,17 @@ def test_a_tile_of_a_cached_reduction_starts_from_the_cache() -> None:
     s.accumulate("C_cache", at="C.j")
     assert "# C.init" in str(s)
     check(s, rtol=1e-4)
+
+
+def test_a_copy_is_not_guarded_by_what_only_a_condition_fills() -> None:
+    """An index out of a copy that is not filled may be anything, also where it was looked at a moment before."""
+    a, b = tl.placeholder((4, 4), name="A"), tl.placeholder((4, 4), "int64", name="B")
+
+    def looked_up(i: Any, j: Any) -> Any:
+        inside = (b[i - 3, j] >= 0) & (b[i - 3, j] < 4)
+        return tl.select(i >= 3, tl.select(inside, a[b[i - 3, j], i], 1), 0)
+
+    s = tl.Schedule(tl.compute((4, 4), looked_up, name="S"))
+    s.pack("B", at="S.i", along="S.i")
+    refused(s, "TL-S302", "'A' is touched is read from 'B_pack', and that element exists only under a condition", "pack", "A", "S.j")
+    check(s)

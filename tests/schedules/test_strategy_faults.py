@@ -257,3 +257,12 @@ def test_rows_that_are_all_alike_are_stored_along_themselves() -> None:
         given = np.arange(300, dtype=np.uint16)[::-1].copy()
         wanted = [given[i : i + 8].max() for i in range(300)]
         np.testing.assert_array_equal(tl.build(highest)(given), np.repeat(np.array(wanted)[:, None], 300, 1))
+
+
+def test_rows_of_a_program_of_any_extent_are_not_counted_one_by_one() -> None:
+    """Blocks of rows that do not stay in the cache are not looked at: there may be 2**36 of them."""
+    n, k = 1 << 36, tl.reduce_axis(64, name="k")
+    x, w = tl.placeholder((n, 64), name="X"), tl.placeholder((64, 32), name="W")
+    root = tl.compute((n, 64), lambda i, j: tl.sqrt(x[i, j]), name="R")
+    s = default(tl.compute((n, 32), lambda i, j: tl.sum(root[i, k] * w[k, j], axis=k), name="P"))
+    assert s.faults == ()

@@ -119,7 +119,8 @@ def _cheapest_rows(result: StageInfo, depth: int, moved: list[StageInfo], machin
         return rows // block * read * reading(read) + rows * written * writing(block * written)
 
     most = size(row)
-    blocks = [block for block in range(min(LEAST_ROWS, most), most + 1) if most % block == 0 and (block < most or depth > 0)]
+    kept = min(most, machine.l2 // 2 // max(1, written))  # more would leave the cache as the whole does, which may have any extent
+    blocks = [block for block in range(min(LEAST_ROWS, most), kept + 1) if most % block == 0 and (block < most or depth > 0)]
     best = min(blocks, key=lambda block: (traffic(block), -block), default=None)
     return best if best is not None and traffic(best) < rows * written * writing(rows * written) else None
 
