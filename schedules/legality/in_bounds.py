@@ -57,7 +57,8 @@ def access_guard(nest: Nest, buffer: Buffer, index: Sequence[Expr], loops: Seque
     """
     facts = place_facts(nest, loops, around)
     for part in index:
-        for read in reads_left(part, facts):
+        local = (load.buffer for load in loads_of(part) if isinstance(load.buffer, Buffer) and load.buffer.memory != "argument")
+        for read in (*reads_left(part, facts), *(read for read in local if not _is_written(nest, read, facts))):
             raise _unknown(buffer, read)
     open_sides = [
         side
@@ -65,10 +66,6 @@ def access_guard(nest: Nest, buffer: Buffer, index: Sequence[Expr], loops: Seque
         if not is_whole_axis(part, extent, loops, nest.relations)
         for side in sides_left((part,), (extent,), facts)
     ]
-    for side in open_sides:  # what is tested has to be there
-        for load in loads_of(side):
-            if isinstance(load.buffer, Buffer) and load.buffer.memory != "argument" and not _is_written(nest, load.buffer, facts):
-                raise _unknown(buffer, load.buffer)
     return conjunction(open_sides) if open_sides else None
 
 

@@ -259,11 +259,14 @@ def test_a_tile_of_a_cached_reduction_starts_from_the_cache() -> None:
     check(s, rtol=1e-4)
 
 
-def test_a_copy_is_not_guarded_by_what_only_a_condition_fills() -> None:
-    """An index out of a copy that is not filled may be anything, also where it was looked at a moment before."""
+@pytest.mark.parametrize("clamped", [False, True])
+def test_a_copy_is_not_made_where_what_only_a_condition_fills_says(clamped: bool) -> None:
+    """An index out of a copy that is not filled may be anything, also where it was looked at, or clamped, a moment before."""
     a, b = tl.placeholder((4, 4), name="A"), tl.placeholder((4, 4), "int64", name="B")
 
     def looked_up(i: Any, j: Any) -> Any:
+        if clamped:
+            return tl.select(i >= 3, a[tl.clamp(b[i - 3, j], 0, 3), i], 0)
         inside = (b[i - 3, j] >= 0) & (b[i - 3, j] < 4)
         return tl.select(i >= 3, tl.select(inside, a[b[i - 3, j], i], 1), 0)
 
