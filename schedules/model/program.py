@@ -188,11 +188,11 @@ class _Reader:
                     terms = {name: Term(term.coefficient, float(value)) for name, term in self.linear(inner).items()}
                     parts.append((terms, factor))
                 case _:  # in the middle of the loops, a clamp does nothing, and `i ^ 4` is another neighbour than `i ^ 2`
-                    clamps = isinstance(atom, Binary) and atom.op in ("min", "max")
-                    clamped = (self.linear(atom.left) or self.linear(atom.right),) if isinstance(atom, Binary) and clamps else ()
-                    walks = clamped or tuple(self._axis(name) for name in sorted(axes_of(atom)))
+                    sides = (atom.left, atom.right) if isinstance(atom, Binary) and atom.op in ("min", "max") else ()
+                    clamped = [terms for terms in map(self.linear, sides) if terms][:1]
+                    walks = clamped or [self._axis(name) for name in sorted(axes_of(atom))]
                     parts.extend((terms, factor) for terms in walks)
-                    literal += factor * ((self._middle(atom) or 0.0) - sum(map(self._walked, walks)))
+                    literal += factor * ((self._middle(atom) or 0.0) - sum(int(self._walked(terms)) for terms in walks))
         found = added(*parts) if len(parts) != 1 or parts[0][1] != 1 else parts[0][0]
         self.indices[id(expr)] = expr, int(literal), found
         return int(literal), found

@@ -16,6 +16,7 @@ from tensorlang.errors import ScheduleError
 from tensorlang.ir import Select
 from tensorlang.ir.traverse import walk
 from tensorlang.schedules.legality.accesses import accesses
+from tensorlang.schedules.model.program import program, statements
 from tensorlang.schedules.rewriting.region import trip_bound
 from tensorlang.schedules.strategies import choose
 from tests.draws import examples
@@ -125,3 +126,19 @@ def test_by_default_no_strip_computes_more_than_it_reads(cpu: str, threads: int)
     assert s.faults == ()
     (loops,) = (access.loops for access in accesses(s.nest.body) if access.writes and access.stage == "gray")
     assert prod(map(steps, loops)) < 2 * 1000 * 1500
+
+
+@pytest.mark.parametrize("extent", [10, 11, 64, 999])
+def test_the_model_counts_clamped_neighbours_as_those_that_are_not(extent: int) -> None:
+    x = tl.placeholder((extent + 4,), name="X")
+    (plain,), (clamped,), (other,) = (
+        tuple(statements(program(tl.Schedule(tl.compute((extent,), body, name="Y")).nest)))
+        for body in (
+            lambda i: sum(x[i + d] for d in range(5)),
+            lambda i: sum(x[tl.clamp(i + d - 2, 0, extent + 3)] for d in range(5)),
+            lambda i: sum(x[tl.minimum(i ^ d, extent + 3)] for d in (0, 1, 2, 4, 8)),
+        )
+    )
+    places = [sorted(access.offsets[0] for access in found.accesses if not access.writes) for found in (plain, clamped)]
+    assert [place - places[1][0] for place in places[1]] == [place - places[0][0] for place in places[0]]
+    assert extent < 64 or len({access.offsets for access in other.accesses if not access.writes}) == 5
