@@ -104,3 +104,22 @@ def test_four_products_in_a_lane_are_predicted_faster_than_one() -> None:
     machine = target("sapphirerapids")
     narrow, wide = (choose(dense(256, 256, 256, *kinds), machine, 1) for kinds in (("uint8", "int8"), ("int32", "int32")))
     assert 3 * narrow.costs.seconds(narrow.default) < wide.costs.seconds(wide.default)
+
+
+@pytest.mark.parametrize("where", [False, True])
+def test_a_product_under_a_condition_has_no_instruction(where: bool) -> None:
+    """An instruction has no lanes that are off. Selects around a sum stand around its statement too."""
+    a, b, k = tl.placeholder((16, 16), "uint8", name="A"), tl.placeholder((16, 16), "int8", name="B"), tl.reduce_axis(16, name="k")
+
+    def element(i: Any, j: Any) -> Any:
+        product = tl.sum(tl.cast(a[i, k], "int32") * b[j, k], axis=k, where=k <= j if where else None)
+        return product if where else tl.select(j <= i, product, 7)
+
+    s = tl.compute((16, 16), element, name="S")
+    strategy = choose(s, target("cascadelake"), 1)
+    assert strategy.schedule(strategy.default).faults == ()
+    x, y = (np.random.default_rng(seed).integers(0, 100, (16, 16)) for seed in (0, 1))
+    j = np.arange(16)
+    wanted = np.array([[x[i, : j + 1] @ y[j, : j + 1] for j in range(16)] for i in range(16)])
+    wanted = wanted if where else np.where(j <= j[:, None], x @ y.T, 7)
+    np.testing.assert_array_equal(tl.build(s)(x.astype("u1"), y.astype("i1")), wanted)

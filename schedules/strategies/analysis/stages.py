@@ -28,7 +28,7 @@ class StageInfo:
     """One stage of a nest, its indices over its own loops and those around it.
 
     `turns` is how often all of it runs, a guess where a call tells: the iterations of loops around it that are not its own (the steps of a
-    scan).
+    scan). It is `conditional` where something is asked around its statement.
     """
 
     name: str
@@ -36,6 +36,7 @@ class StageInfo:
     loops: tuple[For, ...]
     ragged: Ragged = field(default_factory=Ragged)
     turns: int = 1
+    conditional: bool = False
 
     @cached_property
     def outer(self) -> tuple[For, ...]:
@@ -247,7 +248,8 @@ def _stages(nest: Nest) -> Iterator[StageInfo]:
             path = loops[part.stage]
             own = tuple(loop for loop in path if stage_of(loop.loop) == part.stage and loop.loop not in shared)
             turns = 0 if any(map(_is_empty, path)) else prod(size(loop) for loop in path if loop not in own)
-            yield StageInfo(part.stage, _over_loops(nest, part, path), own, _ragged(nest, conditions_around(nest, part)), turns)
+            asked = conditions_around(nest, part)
+            yield StageInfo(part.stage, _over_loops(nest, part, path), own, _ragged(nest, asked), turns, bool(asked))
 
 
 def _ragged(nest: Nest, conditions: tuple[Expr, ...]) -> Ragged:

@@ -128,7 +128,7 @@ def strided_dot_kernels(stage: StageInfo, machine: Processor) -> tuple[DotProduc
 
 
 def _found(stage: StageInfo, machine: Processor, suits: Callable[[StageInfo, Load, For], bool]) -> Iterator[DotProducts]:
-    for roles in roles_of(stage):
+    for roles in () if stage.conditional else roles_of(stage):  # an instruction has no lanes that are off
         for instruction in shipped():
             if not (instruction.requires <= machine.isa and _computes(instruction, roles)):
                 continue
