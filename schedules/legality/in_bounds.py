@@ -57,9 +57,7 @@ def access_guard(nest: Nest, buffer: Buffer, index: Sequence[Expr], loops: Seque
     """
     facts = place_facts(nest, loops, around)
     for part in index:
-        local = (load.buffer for load in loads_of(part) if isinstance(load.buffer, Buffer) and load.buffer.memory != "argument")
-        for read in (*reads_left(part, facts), *(read for read in local if not _is_written(nest, read, facts))):
-            raise _unknown(buffer, read)
+        _require_readable(nest, part, facts, buffer)
     open_sides = [
         side
         for part, extent in zip(index, buffer.shape, strict=True)
@@ -154,14 +152,16 @@ def _is_written(nest: Nest, buffer: Buffer, facts: Sequence[Expr]) -> bool:
     return not found or any(all(find(*facts, negated(cond)) is None for cond in conditions_around(nest, store)) for store in found)
 
 
-def _unknown(target: Buffer, read: Buffer) -> Refusal:
-    """Where a buffer is touched is told by an element of another one that may not be there."""
-    return Refusal(
-        "TL-S302",
-        f"where {target.name!r} is touched is read from {read.name!r}, and that element exists only under a condition "
-        "that the copy would leave",
-        stage=target.name,
-    )
+def _require_readable(nest: Nest, expr: Expr, facts: Sequence[Expr], target: Buffer) -> None:
+    """Raise `Refusal` unless everything that an expression reads is inside, and there."""
+    local = (load.buffer for load in loads_of(expr) if isinstance(load.buffer, Buffer) and load.buffer.memory != "argument")
+    for buffer in (*reads_left(expr, facts), *(read for read in local if not _is_written(nest, read, facts))):
+        raise Refusal(
+            "TL-S302",
+            f"where {target.name!r} is touched is read from {buffer.name!r}, and that element exists only under a condition "
+            "that the copy would leave",
+            stage=target.name,
+        )
 
 
 def conditions_throughout(nest: Nest, loop: For, store: Store, outer: Sequence[For]) -> list[Expr]:

@@ -234,9 +234,8 @@ class ProgramStrategy:
         main = self._rows.get(self._main_name)
         if self._last is None or main is None or main.name != "rows" or self._placements is not None:
             return ()
-        if self._last.name in self._consumers:  # what is computed from tiles has no rows of its own
-            return ()
-        return compute_in_rows(self._plain.copy(), self._last)
+        moved = compute_in_rows(self._plain.copy(), self._last)
+        return () if self._consumers & {self._last.name, *moved} else moved  # what is computed from tiles has no rows of its own
 
     @property
     def _rows_pay(self) -> bool:

@@ -274,3 +274,15 @@ def test_a_copy_is_not_made_where_what_only_a_condition_fills_says(clamped: bool
     s.pack("B", at="S.i", along="S.i")
     refused(s, "TL-S302", "'A' is touched is read from 'B_pack', and that element exists only under a condition", "pack", "A", "S.j")
     check(s)
+
+
+def test_storage_is_not_placed_where_a_copy_takes_its_padding_too() -> None:
+    x = tl.placeholder((1,), name="X")
+    h = tl.compute((1,), lambda i: x[i] + 1, name="H")
+    s = tl.Schedule(tl.compute((1,), lambda i: h[i] * 2, name="C"))
+    at = s.fuse(*s.split("C.i", 2, "guard"))
+    s.pad_to("H", 0, 16)
+    s.cache_read("H", at=at)
+    s.compute_at("H", "H_cache.d0")
+    refused(s, "TL-S301", "'H_cache' reads the padding of 'H', which has no place there", "store_at", "H", at)
+    check(s)
