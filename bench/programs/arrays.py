@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from bench.programs.program import Made, Program, floats, integers, operand
+from bench.programs.program import Made, floats, integers, named, operand
 
 
 def distances() -> Made:
@@ -279,19 +279,16 @@ def _long_filter(x: Any, w: Any, out: Any) -> None:
         out[i] = total
 
 
-PROGRAMS: Final = tuple(
-    Program(define.__name__, define, loops)
-    for define, loops in (
-        (distances, _distances),
-        (nearest, _nearest),
-        (gravity, _gravity),
-        (horizontal_diffusion, _horizontal_diffusion),
-        (correlation, _correlation),
-        (sparse_product, _sparse_product),
-        (butterflies, _butterflies),
-        (experts, _experts),
-        (causal_softmax, _causal_softmax),
-        (small_products, _small_products),
-        (long_filter, _long_filter),
-    )
+PROGRAMS: Final = named(
+    (distances, _distances),
+    (nearest, _nearest),
+    (gravity, _gravity),
+    (horizontal_diffusion, _horizontal_diffusion),
+    (correlation, _correlation),
+    (sparse_product, _sparse_product),
+    (butterflies, _butterflies),
+    (experts, _experts),
+    (causal_softmax, _causal_softmax),
+    (small_products, _small_products),
+    (long_filter, _long_filter),
 )

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from bench.programs.program import Made, Program, floats, integers, operand, real
+from bench.programs.program import Made, floats, integers, named, operand, real
 
 TAPS: Final = (0.06, 0.24, 0.4, 0.24, 0.06)
 MEDIAN: Final = (
@@ -183,15 +183,12 @@ def _histogram(x: Any, out: Any) -> None:
         out[x[r]] += 1
 
 
-PROGRAMS: Final = tuple(
-    Program(define.__name__, define, loops)
-    for define, loops in (
-        (unsharp, _unsharp),
-        (blur, _blur),
-        (demosaic, _demosaic),
-        (median, _median),
-        (non_local_means, _non_local_means),
-        (table, _table),
-        (histogram, _histogram),
-    )
+PROGRAMS: Final = named(
+    (unsharp, _unsharp),
+    (blur, _blur),
+    (demosaic, _demosaic),
+    (median, _median),
+    (non_local_means, _non_local_means),
+    (table, _table),
+    (histogram, _histogram),
 )

@@ -23,6 +23,11 @@ class Program:
     loops: Callable[..., None]
 
 
+def named(*pairs: tuple[Callable[[], Made], Callable[..., None]]) -> tuple[Program, ...]:
+    """Definitions with their loops, each by the name of its definition."""
+    return tuple(Program(define.__name__, define, loops) for define, loops in pairs)
+
+
 RNG: Final = np.random.default_rng(0)
 
 

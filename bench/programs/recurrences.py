@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from bench.programs.program import Made, Program, floats, integers, operand, real
+from bench.programs.program import Made, floats, integers, named, operand, real
 
 
 def inside(extent: int, *at: Any) -> Any:
@@ -286,19 +286,16 @@ def _lstm(x: Any, w: Any, u: Any, bias: Any, out: Any) -> None:
     out[:] = h
 
 
-PROGRAMS: Final = tuple(
-    Program(define.__name__, define, loops)
-    for define, loops in (
-        (jacobi, _jacobi),
-        (heat, _heat),
-        (mandelbrot, _mandelbrot),
-        (running_sums, _running_sums),
-        (integral_image, _integral_image),
-        (filter_rows, _filter_rows),
-        (vertical_advection, _vertical_advection),
-        (smith_waterman, _smith_waterman),
-        (viterbi, _viterbi),
-        (shortest_paths, _shortest_paths),
-        (lstm, _lstm),
-    )
+PROGRAMS: Final = named(
+    (jacobi, _jacobi),
+    (heat, _heat),
+    (mandelbrot, _mandelbrot),
+    (running_sums, _running_sums),
+    (integral_image, _integral_image),
+    (filter_rows, _filter_rows),
+    (vertical_advection, _vertical_advection),
+    (smith_waterman, _smith_waterman),
+    (viterbi, _viterbi),
+    (shortest_paths, _shortest_paths),
+    (lstm, _lstm),
 )
