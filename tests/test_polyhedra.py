@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from tensorlang import ir
 from tensorlang.algebra.bounds import interval
-from tensorlang.algebra.polyhedra import find
+from tensorlang.algebra.polyhedra import find, uncovered
 from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Dim, Expr, Load, Select, Unary
 from tensorlang.ir.dtype import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
 from tests.draws import examples
@@ -291,3 +291,18 @@ def test_loads_of_one_element_are_equal_however_its_index_is_spelled() -> None:
     assert find(*known, Compare("ne", *nested)) is None
     point = find(*known, Compare("eq", clamped, Const(3, DType("int16"))), Compare("eq", p, c(2)))
     assert point == {clamped: 3, p: 2}
+
+
+HELD = Compare("lt", X, Binary("mul", N, Dim("m")))
+
+
+def test_what_is_asked_in_both_need_not_be_decided() -> None:
+    """A product of unknowns bounds both sides: where it holds of the one, it holds of the other."""
+    asked = [Compare("le", c(0), X), HELD]
+    assert uncovered(asked, ([HELD], [(X, X)])) is None
+    assert uncovered(asked, ([Compare("lt", Y, HELD.right)], [(X, Y)])) == {}
+    assert uncovered(asked, ([HELD, Compare("le", c(1), X)], [(X, X)])) == {}, "0 is left out, where there is one"
+
+
+def test_an_axis_of_a_fact_that_cannot_be_decided_is_the_same_one_in_an_image() -> None:
+    assert uncovered([HELD], ([HELD, Compare("le", c(1), X)], [(c(0), c(0))])) == {}

@@ -70,6 +70,8 @@ ROWS: list[tuple[Any, Expr, str]] = [
     (rules.extremum_of_shifted, op("min", op("add", X, 3), op("add", X, 1)), "x + 1"),
     (rules.extremum_of_shifted, op("max", op("add", X, 3), op("add", X, 1)), "x + 3"),
     (rules.extremum_of_shifted, op("max", X, X), "x"),
+    (rules.clamped_to_one, op("min", op("max", X, 2), 2), "2"),
+    (rules.clamped_to_one, op("max", op("min", X, 1), 2), "2"),
     (rules.decided_comparison, Compare("lt", op("add", X, 1), op("add", X, 2)), "True"),
     (rules.decided_comparison, Compare("ge", X, op("add", X, 1)), "False"),
     (rules.decided_comparison, Compare("eq", X, X), "True"),

@@ -157,7 +157,7 @@ class Fission(Directive):
     def _require_order(self, nest: Nest, loop: For, parts: list[Stmt], outer: list[For], held: tuple[Expr, ...]) -> None:
         for position, part in enumerate(parts):
             for later in parts[position + 1 :]:
-                example = overtaken(nest, loop, outer, held, part, later)
+                example = overtaken(nest, loop, outer, held, part, later, parts)
                 if example is not None:
                     raise Refusal(
                         "TL-S103",

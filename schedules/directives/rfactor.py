@@ -58,7 +58,7 @@ from tensorlang.ir.traverse import axes_of, loads_of, map_statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.directives.loop_kinds import require_kind
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
-from tensorlang.schedules.legality.dependences import repeated
+from tensorlang.schedules.legality.dependences import repeated, runs
 from tensorlang.schedules.legality.in_bounds import access_guard
 from tensorlang.schedules.legality.orders import reordered
 from tensorlang.schedules.legality.rewrites import idempotent
@@ -253,7 +253,7 @@ class Rfactor(Directive):
         assert store.reducer is not None
         own = [part for part in chain if part.loop == self.loop]
         example = None if idempotent(store.reducer) else repeated(nest, store, moving, outer, own)
-        if example is not None:
+        if example is not None and runs(nest, store, chain[0], outer):
             raise Refusal(
                 "TL-S103",
                 f"two iterations of the loops that remain touch {example['element']}, so the partial results would be combined twice",

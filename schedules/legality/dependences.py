@@ -27,6 +27,7 @@ from tensorlang.schedules.legality.fused_loops import fused_loop_facts
 from tensorlang.schedules.legality.instances import example_of, exists, instance, rename, same_element
 from tensorlang.schedules.legality.refilled import refilled
 from tensorlang.schedules.legality.rewrites import written_before
+from tensorlang.schedules.legality.unseen import is_dead, is_overwritten
 from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.rewriting.folds import Fold, folds
 
@@ -58,6 +59,13 @@ def conflict(
     return None if point is None else example_of(one, two, point)
 
 
+def runs(nest: Nest, store: Store, around: For, outer: Sequence[For]) -> bool:
+    """May a store within a loop run at all? It does not where its conditions contradict each other or the loops."""
+    found = accesses(around, tuple(outer), conditions_around(nest, around))
+    write = next(access for access in found if access.source == id(store) and access.writes)
+    return find(*instance(nest, write, "'", frozenset()).facts) is not None
+
+
 def met(nest: Nest, one: Access, others: Iterable[Access], shared: frozenset[str]) -> tuple[Access, dict[str, Any]] | None:
     """The first of some accesses that meets another in the same iteration of the loops `shared`, where either writes, and an example."""
     for other in others:
@@ -70,7 +78,12 @@ def met(nest: Nest, one: Access, others: Iterable[Access], shared: frozenset[str
 
 
 def unread(nest: Nest, first: Access, second: Access, shared: frozenset[str], order: Sequence[Expr]) -> bool:
-    """Does nothing in the nest read an element that two plain stores write while `order` holds? Then the last of them is anyone's."""
+    """Does nothing in the nest read an element that two plain stores write while `order` holds? Then the last of them is anyone's.
+
+    Where nothing depends on what one of two accesses is for, no order of them does any harm.
+    """
+    if is_dead(nest, first) or is_dead(nest, second):
+        return True
     if first.reducer is not None or second.reducer is not None or not (first.writes and second.writes):
         return False
     bounds = (load.buffer for loop in loops(nest.body) for end in (loop.lo, loop.hi) for load in loads_of(end))
@@ -182,15 +195,17 @@ def repeated(
     return None
 
 
-def overtaken(nest: Nest, loop: For, outer: Sequence[For], held: tuple[Expr, ...], first: Stmt, second: Stmt) -> dict[str, Any] | None:
+def overtaken(
+    nest: Nest, loop: For, outer: Sequence[For], held: tuple[Expr, ...], first: Stmt, second: Stmt, parts: Sequence[Stmt] = ()
+) -> dict[str, Any] | None:
     """Of two statements in a loop: an iteration of the second and a later one of the first that touch one element; None if none do.
 
     Running all iterations of the first before the second would swap them, running them together again would swap them back. The loop
-    runs inside `outer`, where the conditions `held` hold.
+    runs inside `outer`, where the conditions `held` hold; `parts` are all statements in it that are run apart, where there are more.
     """
     around = (*outer, loop)
     shared = frozenset(part.loop for part in outer)
-    own = refilled(nest, (first, second), around)
+    own = refilled(nest, parts or (first, second), around)
     found = [
         [access for access in accesses(part, around, held) if access.buffer.name not in _private(part) | own] for part in (second, first)
     ]
@@ -207,7 +222,9 @@ def overtaken(nest: Nest, loop: For, outer: Sequence[For], held: tuple[Expr, ...
             unless = written_before(nest, loop, instance(nest, one, "'", shared), instance(nest, two, "''", shared))
             example = conflict(nest, one, two, shared, (order, *unless), either) if unless else example
         if example is not None and not unread(nest, one, two, shared, (order,)):
-            return example
+            last = [access for access in found[0] if access.writes and access.buffer.name == one.buffer.name]
+            if around[:-1] or not is_overwritten(nest, loop, one, two, last):
+                return example
     return None
 
 

@@ -57,8 +57,9 @@ def instance(nest: Nest, access: Access, mark: str, shared: frozenset[str]) -> I
     def varies(expr: Expr) -> bool:
         return any(getattr(load.buffer, "name", "") not in inputs for load in loads_of(expr))
 
-    facts += [simplify(condition) for condition in conjuncts(access.conditions) if not varies(condition)]  # A[i + 0] is A[i]
-    index = tuple(rename(part, names, mark if varies(part) else "") for part in access.index)
+    held = (simplify(condition) for condition in conjuncts(access.conditions))  # A[i + 0] is A[i]
+    facts += [condition for condition in held if not varies(condition)]
+    index = tuple(rename(part, names, mark if varies(part) else "") for part in map(simplify, access.index))
     return Instance(access, names, tuple(rename(fact, names) for fact in facts), index)
 
 

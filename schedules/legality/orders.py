@@ -40,7 +40,7 @@ def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequenc
         example = dependences.conflict(nest, first, second, shared, swapped, either)
         if example is not None and first is second and sum(other.buffer == first.buffer for other in found) == 1:
             one, two = (instance(nest, first, mark, shared) for mark in ("'", "''"))
-            same = [Compare("eq", Axis(first_names[loop]), Axis(second_names[loop])) for loop in idle(nest, old, first)]
+            same = [Compare("eq", Axis(first_names[loop]), Axis(second_names[loop])) for loop in idle(nest, old, first, private)]
             if same and dependences.conflict(nest, first, second, shared, (*swapped, *same), either) is None:
                 continue
             for roots in (NONE, slanted) if slanted else (NONE,):

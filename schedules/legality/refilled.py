@@ -15,18 +15,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.polyhedra import Image, uncovered
-from tensorlang.ir import Axis, Compare, Const, Expr, For, FuseRelation, Nest, Stmt, Unary, const
+from tensorlang.ir import Alloc, Axis, Compare, Const, Expr, For, FuseRelation, Nest, Stmt, Unary, const
 from tensorlang.ir.mentions import allocations
-from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import loads_of
+from tensorlang.ir.relations import closure, in_scope
+from tensorlang.ir.traverse import axes_of, loads_of
 from tensorlang.schedules.legality.accesses import Access, accesses
 from tensorlang.schedules.legality.in_bounds import place_facts
 from tensorlang.schedules.legality.instances import instance
 from tensorlang.schedules.legality.rewrites import before
-from tensorlang.schedules.rewriting.edit import loops
+from tensorlang.schedules.rewriting.edit import loops, path_to_loop
 
 
 def refilled(nest: Nest, parts: Sequence[Stmt], around: Sequence[For]) -> set[str]:
@@ -37,45 +38,72 @@ def refilled(nest: Nest, parts: Sequence[Stmt], around: Sequence[For]) -> set[st
     between to such an element was written in this iteration, too. A combining store reads what it combines into.
     """
     uses = [[*accesses(part, tuple(around))] for part in parts]
-    everywhere = Counter(access.buffer.name for access in accesses(nest.body))
     here = Counter(access.buffer.name for part in uses for access in part)
     bounds = {getattr(load.buffer, "name", "") for loop in loops(nest.body) for end in (loop.lo, loop.hi) for load in loads_of(end)}
     inside = {buffer.name for part in parts for buffer in allocations(part)}
-    own = {buffer.name for buffer in allocations(nest.body)} - inside - bounds
-    return {name for name in own if here[name] == everywhere[name] > 0 and all(_is_refilled(nest, name, part, around) for part in uses)}
+    written = frozenset(access.buffer.name for part in uses for access in part if access.writes)
+    found: set[str] = set()
+    for scope in path_to_loop(nest, around[-1].loop):
+        own = {buffer.name for buffer in scope.buffers} - inside - bounds if isinstance(scope, Alloc) else set()
+        if own:
+            everywhere = Counter(access.buffer.name for access in accesses(scope))
+            found |= {name for name in own if here[name] == everywhere[name] > 0 and _is_refilled(nest, name, uses, around, written)}
+    return found
 
 
-def _is_refilled(nest: Nest, name: str, uses: Sequence[Access], around: Sequence[For]) -> bool:
-    found = [access for access in uses if access.buffer.name == name]
-    reads = [access for access in found if not access.writes or access.reducer is not None]
-    writes = [access for access in found if access.writes and access.reducer is None]
-    writes = [write for write in writes if not any(map(_is_told_by_data, (*write.index, *write.conditions)))]
-    return all(_come_first(nest, writes, read, around) for read in reads)
+def _is_refilled(nest: Nest, name: str, uses: Sequence[Sequence[Access]], around: Sequence[For], written: frozenset[str]) -> bool:
+    for part in uses:
+        found = [access for access in part if access.buffer.name == name]
+        reads = [access for access in found if not access.writes or access.reducer is not None]
+        writes = [access for access in found if access.writes and access.reducer is None]
+        if not all(_come_first(nest, writes, read, around, written) for read in reads):
+            return False
+    return True
 
 
-def _come_first(nest: Nest, writes: Sequence[Access], read: Access, around: Sequence[For]) -> bool:
+def _come_first(nest: Nest, writes: Sequence[Access], read: Access, around: Sequence[For], written: frozenset[str]) -> bool:
     """Do some of the stores write all elements that a read asks for, before it, in the same iteration of the loops `around`?
 
-    Where data say which element that is, it is any that there is: a read is in bounds wherever it is made.
+    Where data say which element that is, it is any that there is: a read is in bounds wherever it is made. What data let a store write
+    counts where they let the read ask.
     """
-    earlier = [write for write in writes if write.position < read.position]
     known = [condition for condition in conjuncts(read.conditions) if not _is_told_by_data(condition)]
     index = [Axis(f"?{place}") if _is_told_by_data(part) else part for place, part in enumerate(read.index)]
     for part, extent in zip(index, read.buffer.shape, strict=True):
-        if part not in read.index:
+        if not isinstance(part, Const):
             known += [Compare("le", const(0), part), Compare("lt", part, extent)]
     wanted = place_facts(nest, read.loops, known)
+    earlier = [write for write in writes if write.position < read.position and not any(map(_is_told_by_data, write.index))]
     here = [
         (place_facts(nest, write.loops, write.conditions), list(zip(index, write.index, strict=True)))
-        for write in earlier
-        if _is_exact(nest, write, read.loops)
+        for write in (_under(nest, write, read, read.loops, written) for write in earlier)
+        if write is not None and _is_exact(nest, write, read.loops)
     ]
     if here and uncovered(wanted, *here) is None:
         return True
     outer = frozenset(loop.loop for loop in around)
-    before_it = [_not_later(nest, write, read, outer, index) for write in earlier if _is_exact(nest, write, around)]
+    before_it = [
+        _not_later(nest, write, read, outer, index)
+        for write in (_under(nest, write, read, around, written) for write in earlier)
+        if write is not None and _is_exact(nest, write, around)
+    ]
     images = [image for image in before_it if image is not None]
     return bool(images) and uncovered(wanted, *images) is None
+
+
+def _under(nest: Nest, write: Access, read: Access, shared: Sequence[For], written: frozenset[str]) -> Access | None:
+    """A store without the conditions on data that hold wherever a read is made; None where others have to hold.
+
+    These are conditions of the read, too, over loops that are `shared` by both, and of data that stay what they are.
+    """
+    common, own = {loop.loop for loop in shared}, {loop.loop for loop in write.loops}
+    asked = set(conjuncts(read.conditions))
+    told = [condition for condition in conjuncts(write.conditions) if _is_told_by_data(condition)]
+    for condition in told:
+        changes = any(getattr(load.buffer, "name", "") in written for load in loads_of(condition))
+        if condition not in asked or changes or not closure(nest, axes_of(condition)) & own <= common:
+            return None
+    return replace(write, conditions=tuple(part for part in conjuncts(write.conditions) if part not in told)) if told else write
 
 
 def _not_later(nest: Nest, write: Access, read: Access, outer: frozenset[str], index: Sequence[Expr]) -> Image | None:

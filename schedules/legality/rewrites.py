@@ -8,7 +8,7 @@ question, so that only pairs without it are left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -16,7 +16,23 @@ from typing import Final
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.rules import FALSE, TRUE
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Compare, Expr, For, FuseRelation, Nest, Param, Reducer, Select, Store, Unary, WindowRelation, const
+from tensorlang.ir import (
+    Axis,
+    Binary,
+    Compare,
+    Expr,
+    For,
+    FuseRelation,
+    Nest,
+    Param,
+    Reducer,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    WindowRelation,
+    const,
+)
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, derived_values, equations, in_scope, sides
@@ -123,21 +139,23 @@ def none_last(
     return found
 
 
-def idle(nest: Nest, chain: Sequence[For], write: Access) -> list[str]:
+def idle(nest: Nest, chain: Sequence[For], write: Access, private: Collection[str] = ()) -> list[str]:
     """The loops of a chain that repeat a store as it is: nothing that it does, and no other loop of it, has anything to do with them.
 
     Where nothing else touches the buffer, the last write of an element is then one in the last iteration of these, whatever order they
     stand in, and of the others the one that is last among them. So only writes that are in the same iteration of these may not change
     places. What ties loops together is a bound of one that speaks of the other, a condition of both, an axis of which both are digits.
+    What it reads of storage that is `private` to an iteration is what the stores there have put into it, so that theirs counts as its own.
     """
-    store, loops = _undisturbed(chain[0], write)
+    store, loops = _undisturbed(chain[0], write, private)
     if store is None:
         return []
     names = {loop.loop for loop in loops}
     tied = [closure(nest, axes_of(loop.lo) | axes_of(loop.hi) | {loop.loop}) & names for loop in loops]
     tied += [closure(nest, axes_of(cond)) & names for cond in conjuncts(write.conditions)]
     tied += [closure(nest, sides(relation)[1]) & names for relation in in_scope(nest, names)]
-    busy = closure(nest, frozenset().union(*map(axes_of, (*store.index, *store.values)))) & names
+    own = _all_inside(chain[-1].body) if _reads((*store.index, *store.values, *write.conditions), private) else []
+    busy = closure(nest, frozenset().union(*map(axes_of, (*store.index, *store.values, *own)))) & names
     while more := {name for group in tied if group & busy for name in group - busy}:
         busy |= more
     return [loop.loop for loop in chain if loop.loop not in busy]
@@ -211,16 +229,29 @@ def _alike(nest: Nest, loop: For, write: Access) -> tuple[For, ...]:
     return loops if told(nest, loops, write) else ()
 
 
-def _undisturbed(loop: For, write: Access) -> tuple[Store | None, tuple[For, ...]]:
-    """A store and its loops from `loop` on; no store where what it does, or whether it does, is read from what is stored there."""
+def _undisturbed(loop: For, write: Access, private: Collection[str] = ()) -> tuple[Store | None, tuple[For, ...]]:
+    """A store and its loops from `loop` on; no store where what it does, or whether it does, is read from what is stored there.
+
+    What is stored for an iteration of the loops alone, into what is `private` to it, is part of what it does.
+    """
     every = list(stores(loop))
     store = next(part for part in every if id(part) == write.source)
     place = next(position for position, part in enumerate(write.loops) if part.loop == loop.loop)
     loops = write.loops[place:]
-    written = {buffer for part in every for buffer in part.buffers}
+    written = {buffer.name for part in every for buffer in part.buffers if buffer.name not in private}
     around = [expr for part in loops for expr in (part.lo, part.hi)]
-    spoken = (*store.values, *store.index, *write.conditions, *around)
-    return None if any(load.buffer in written for expr in spoken for load in loads_of(expr)) else store, loops
+    spoken = [*store.values, *store.index, *write.conditions, *around]
+    spoken += _all_inside(loop.body) if _reads(spoken, private) else []
+    disturbed = any(getattr(load.buffer, "name", "") in written for expr in spoken for load in loads_of(expr))
+    return None if disturbed else store, loops
+
+
+def _reads(exprs: Iterable[Expr], buffers: Collection[str]) -> bool:
+    return any(getattr(load.buffer, "name", "") in buffers for expr in exprs for load in loads_of(expr))
+
+
+def _all_inside(stmt: Stmt) -> list[Expr]:
+    return [expr for part in statements(stmt) for expr in expressions(part)]
 
 
 def told(nest: Nest, chain: Sequence[For], write: Access) -> bool:

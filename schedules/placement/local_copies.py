@@ -20,7 +20,7 @@ from tensorlang.ir.relations import bounds, closure, in_scope, relation_names, r
 from tensorlang.ir.traverse import axes_of, substitute
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
-from tensorlang.schedules.legality.dependences import repeated
+from tensorlang.schedules.legality.dependences import repeated, runs
 from tensorlang.schedules.rewriting.edit import axis_names, literal_extent
 
 
@@ -158,7 +158,7 @@ def require_distinct(
         found = accesses(loop, tuple(outer[:-1]), conditions_around(nest, loop))
         combining = next(access for access in found if access.source == id(store) and access.writes)
     example = repeated(nest, store, tile, outer, inside, first=combining)
-    if example is not None:
+    if example is not None and runs(nest, store, loop, outer[:-1]):
         raise Refusal(
             "TL-S103",
             f"two iterations of {short(tile[-1].loop)!r} write {example['element']}, of which a copy of {tensor!r} would hold two",

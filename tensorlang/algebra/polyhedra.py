@@ -96,15 +96,23 @@ def uncovered(wanted: Sequence[Expr], *images: Image) -> dict[Expr, int] | None:
     """A point that holds all of `wanted`, and for which no point that the facts of an image hold of makes its pairs equal; None if none is.
 
     The first of a pair speaks of the axes of `wanted`, the second of those of the facts; axes and dims that occur in both are the same.
-    The answer is empty where that cannot be decided: where data decide, or the question is too large.
+    A fact of an image that is among `wanted` holds wherever it is asked for. What products of unknowns or data decide is left out of
+    `wanted`, which then asks for more than there is. The answer is empty where it cannot be decided: where that is too much, where data
+    decide what an image reaches, or where the question is too large.
     """
-    here = Formula(Bounds().under(wanted))
-    parts = [here.boolean(condition) for condition in wanted]
+    limits = Bounds().under(wanted)
+    affine = [fact for fact in wanted if _is_affine(Formula(limits), fact)]
+    here = Formula(limits)
+    parts = [here.boolean(fact) for fact in affine]
+    images = tuple(([fact for fact in facts if fact not in wanted], equal) for facts, equal in images)
     told = (expr for facts, equal in images for expr in (*facts, *itertools.chain(*equal)))
     for dim in dict.fromkeys(part for expr in told for part in walk(expr) if isinstance(part, Dim)):
         here.variable(dim)
+    for axis in dict.fromkeys(part for expr in (*wanted, *(left for _, equal in images for left, _ in equal)) for part in walk(expr)):
+        if isinstance(axis, Axis):
+            here.variable(axis)
     reached = [_reached(here, *image) for image in images]
-    if here.products or not all(isinstance(part, (Axis, Dim, Select)) for part in here.variables) or None in reached:
+    if None in reached or not _holds_no_unknowns(here):
         return {}
     space = f"[{', '.join(here.variables.values())}]"
     isl, context = _isl(), _context()
@@ -115,6 +123,8 @@ def uncovered(wanted: Sequence[Expr], *images: Image) -> dict[Expr, int] | None:
             left = left.subtract(isl.Set.read_from_str(context, f"{{ {space} : {covered} }}"))
         if left.is_empty():
             return None
+        if len(affine) < len(wanted):
+            return {}
         point = left.sample_point()
     except isl.Error:
         return {}
@@ -126,7 +136,17 @@ def _reached(here: Formula, facts: Sequence[Expr], equal: Sequence[tuple[Expr, E
     image = Formula(Bounds().under(facts))
     image.variables = dict(here.variables)
     some = [image.boolean(fact) for fact in facts] + [f"{image.integer(left)} = {image.integer(right)}" for left, right in equal]
-    if image.products or not all(isinstance(part, (Axis, Dim, Select)) for part in image.variables):
+    if not _holds_no_unknowns(image):
         return None
     own = [name for part, name in image.variables.items() if part not in here.variables]
     return _exists([*own, *image.helpers], [*some, *image.constraints])
+
+
+def _is_affine(formula: Formula, fact: Expr) -> bool:
+    formula.boolean(fact)
+    return _holds_no_unknowns(formula)
+
+
+def _holds_no_unknowns(formula: Formula) -> bool:
+    """Does a formula speak of axes, dims and choices alone, without products of these and without data?"""
+    return not formula.products and all(isinstance(part, (Axis, Dim, Select)) for part in formula.variables)

@@ -93,11 +93,23 @@ def extremum_of_shifted(node: Expr) -> Expr | None:
     return None
 
 
+def clamped_to_one(node: Expr) -> Expr | None:
+    """min(max(x, a), b)  ->  b   where a >= b, for integer literals;   the same for max of min where a <= b."""
+    match node:
+        case Binary("min" | "max" as op, Binary("min" | "max" as inner, _, Const(bound)), Const(limit) as result) if op != inner:
+            reached = bound >= limit if op == "min" else bound <= limit
+            return result if reached and result.dtype.is_integer else None
+        case _:
+            return None
+
+
 def decided_comparison(node: Expr) -> Expr | None:
-    """x + a < x + b  ->  a < b, for integers."""
-    if isinstance(node, Compare) and _is_index(node.left):
+    """x + a < x + b  ->  a < b, and x < x  ->  false, for integers."""
+    if isinstance(node, Compare) and (node.left == node.right or _is_index(node.left)):
+        if node.left == node.right and not dtype_of(node.left).is_floating:
+            return TRUE if COMPARE[node.op](0, 0) else FALSE
         difference = linear(node.left).plus(linear(node.right), -1)
-        if difference.is_constant and (node.left == node.right or (_whole(node.left) and _whole(node.right))):
+        if difference.is_constant and _whole(node.left) and _whole(node.right):
             return TRUE if COMPARE[node.op](difference.constant, 0) else FALSE
     return None
 
@@ -139,6 +151,7 @@ RULES: Final[Mapping[Rule, tuple[object, ...]]] = {
     floor_of_multiple: ("floordiv",),
     remainder_of_multiple: ("mod",),
     extremum_of_shifted: ("min", "max"),
+    clamped_to_one: ("min", "max"),
     decided_comparison: COMPARISONS,
     decided_logic: ("and", "or", "not"),
     decided_choice: (Select,),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tensorlang as tl
-from tensorlang.ir import For, Stmt, const
+from tensorlang.ir import Axis, Block, Compare, For, If, Load, Stmt, Store, const
 from tensorlang.ir.traverse import map_statements, statements
 from tensorlang.schedules.legality.refilled import refilled
 from tests.schedules.judged import judge
@@ -262,3 +262,85 @@ def test_what_the_first_of_the_loops_inside_fills_is_there_for_the_others() -> N
     s.reorder("Y.i_i", "Y.i_o")
     judge(s)
     assert s.can("reorder", "j", "Y.i_i", "Y.i_o").error.code == "TL-S103"
+
+
+def test_a_number_that_fused_loops_of_run_time_extents_begin_anew_does_so_too() -> None:
+    """How many iterations there are is a product of two unknowns, and the same for the store and for what reads it."""
+    n = tl.dim("n")
+    a, k = tl.placeholder((n, n), "int32", name="A"), tl.reduce_axis(n, name="k")
+    s = tl.Schedule(tl.compute((n, n), lambda i, j: tl.sum(a[i, k] * a[k, j], axis=k) * 2, name="C"))
+    s.fuse("C.i", "C.j")
+    s.store_root("C.1", reuse="none")
+    s.split("C.i_j", 2)
+    s.reorder("C.i_j_i", "C.i_j_o")
+    for extent in (0, 1, 3):
+        judge(s, {"n": extent})
+
+
+def scattered() -> tl.Schedule:
+    """A maximum of a row is put where W says, if that is a place."""
+    m = tl.dim("m", 1, 9)
+    x, w = tl.placeholder((m, 3), "int32", name="X"), tl.placeholder((m,), "int64", name="W")
+    p, q, k = tl.reduce_axis(m, name="p"), tl.reduce_axis(4, name="q"), tl.reduce_axis(3, name="k")
+    zero = tl.compute((5,), lambda i: tl.cast(0, "int32"), name="Z")
+    value = tl.scatter(
+        zero,
+        (p, q),
+        lambda p, q: w[p],
+        lambda p, q: tl.max(x[p, k], axis=k) * 2 + tl.cast(q, "int32"),
+        "max",
+        where=lambda p, q: (w[p] >= 0) & (w[p] < 5),
+        name="H",
+    )
+    s = tl.Schedule(value)
+    s.store_root("H.1", reuse="none")
+    return s
+
+
+def test_what_data_let_be_filled_counts_where_they_let_it_be_read() -> None:
+    s = scattered()
+    s.reorder("H.q", "H.p")
+    judge(s, {"m": 5})
+
+
+def test_what_data_let_be_filled_does_not_where_they_let_more_be_read() -> None:
+    s = scattered()
+
+    def freed(part: Stmt) -> Stmt:
+        part = map_statements(part, freed)
+        return part.then if isinstance(part, If) and isinstance(part.then, Block) else part
+
+    def unprotected(part: Stmt) -> Stmt:
+        if isinstance(part, Store) and part.stage == "H.1.init":
+            return If(Compare("lt", Load(s.nest.inputs[1], (Axis("H.p"),)), const(5)), part)
+        return map_statements(part, unprotected)
+
+    def found(body: Stmt) -> set[str]:
+        nest = replace(s.nest, body=body)
+        p, q = (part for part in statements(body) if isinstance(part, For) and part.loop in ("H.p", "H.q"))
+        return refilled(nest, [q.body], [p, q])
+
+    assert found(s.nest.body) == {"H.1"}
+    assert found(freed(unprotected(s.nest.body))) == set()
+
+
+def test_storage_of_one_version_is_its_own() -> None:
+    n, k = tl.dim("n"), tl.reduce_axis(5, name="k")
+    a = tl.placeholder((n, 5), "int32", name="A")
+    s = tl.Schedule(tl.compute((n, 5), lambda i, j: a[i, j] - tl.max(a[i, k], axis=k), name="C"))
+    s.store_root("C.1", reuse="none")
+    s.specialize("n % 4 == 0")
+    s.reorder("C.j", "C.i")
+    for extent in (3, 4):
+        judge(s, {"n": extent})
+
+
+def test_three_loops_that_fill_one_number_each_for_itself_may_be_run_apart() -> None:
+    a = tl.placeholder((6, 4), "int32", name="A")
+    s = tl.Schedule(tl.compute((6, 4), lambda i, j: a[i, j] * 3, name="C"))
+    s.cache_write("C", at="C.j")
+    s.store_root("C", reuse="none")
+    s.peel("C.j", first=1, last=1)
+    s.fission("C.i")
+    assert sum(isinstance(part, For) for part in statements(s.nest.body)) == 6
+    judge(s)
