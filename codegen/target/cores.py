@@ -106,6 +106,14 @@ GENERIC: Final[dict[str, Core]] = {
 }  # fmt: skip
 """A core of which only the architecture is known."""
 
+RENAMED: Final[dict[str, tuple[str, frozenset[str]]]] = {
+    "sapphirerapids": (
+        "avx512fp16",
+        frozenset(["skylake-avx512", "cascadelake", "cooperlake", "icelake-client", "icelake-server", "rocketlake", "tigerlake"]),
+    )
+}
+"""Cores by an instruction set that those before them lack, and the names of these: a hypervisor may tell the model of an older one."""
+
 FORK: Final = 4e-6
 """Seconds of a parallel loop that does nothing. Two threads of libgomp that are awake take 1.3 us on a Zen 3; more take longer."""
 
@@ -126,12 +134,13 @@ def machine_of(target: Target) -> Machine:
 
 def shipped(target: Target) -> Machine:
     """The row of a target's core, with its own vectors and caches."""
-    return _described(target.arch, target.cpu, target.vector_bits, target.registers, target.caches)
+    row = next((newer for newer, (feature, older) in RENAMED.items() if target.cpu in older and feature in target.isa), target.cpu)
+    return _described(target.arch, target.cpu, row, target.vector_bits, target.registers, target.caches)
 
 
 @cache
-def _described(arch: str, cpu: str, vector_bits: int, registers: int, sizes: Caches) -> Machine:
-    core = _BY_NAME.get((arch, cpu)) or GENERIC.get(arch, GENERIC["aarch64"])
+def _described(arch: str, cpu: str, row: str, vector_bits: int, registers: int, sizes: Caches) -> Machine:
+    core = _BY_NAME.get((arch, row)) or GENERIC.get(arch, GENERIC["aarch64"])
     halves = max(1.0, vector_bits / core.datapath)
     issue, arithmetic, loads, stores, shuffles = core.ports
     division, root, gathers = core.slow
@@ -140,12 +149,19 @@ def _described(arch: str, cpu: str, vector_bits: int, registers: int, sizes: Cac
         1 / division[0] / halves, 1 / root[0] / halves, gathers,
     )  # fmt: skip
     levels = (sizes.l1, sizes.l2, sizes.l3) if sizes.l3 > sizes.l2 else (sizes.l1, sizes.l2)
-    caches = tuple(Cache(*level) for level in zip(levels, core.ways, core.bandwidth, core.cycles, strict=False))
+    ways = [_ways(size, usual) for size, usual in zip(levels[:2], core.ways, strict=False)] + [core.ways[2]]
+    caches = tuple(Cache(*level) for level in zip(levels, ways, core.bandwidth, core.cycles, strict=False))
     memory = Memory(core.bandwidth[-1], core.cycles[-1], core.streaming)
     return Machine(
         cpu, core.source, core.ghz * 1e9, vector_bits, ports, caches, Pages(*core.pages), memory, LINE_BYTES,
         core.outstanding, core.overlap, registers, Latencies(division[1], root[1], core.shuffle), FORK,
     )  # fmt: skip
+
+
+def _ways(size: int, usual: int) -> int:
+    """The ways of a cache of one core, near those that are usual: its sets are a power of two, of which an address has some bits."""
+    lines = max(1, size // LINE_BYTES)
+    return min((lines >> bits for bits in range(lines.bit_length())), key=lambda ways: (abs(ways - usual), ways))
 
 
 @cache

@@ -9,12 +9,14 @@ parent = lo + outer * factor + inner. The pair is perfectly nested whatever the 
 and a remainder), `shift` (the last tile moves back to the end; refused where recomputing would change the result).
 What the two loops decide of a `//` or `%` in their body is written there: under `i = 8 i_o + i_i`, `i // 8` becomes `i_o`.
 
-Legal always, but for `shift`.
+Legal always, but for `shift`. A factor may be larger than the loop, but not by orders of magnitude: what the tail leaves out is counted
+through all the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
@@ -24,11 +26,14 @@ from tensorlang.ir.relations import tile_count
 from tensorlang.ir.traverse import written_in
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, require_int
 from tensorlang.schedules.legality.accesses import reads
-from tensorlang.schedules.rewriting.edit import allocated_names, edit_loop, find_loop, fresh_name, stage_of, stores
+from tensorlang.schedules.rewriting.edit import allocated_names, edit_loop, find_loop, fresh_name, literal_extent, stage_of, stores
 from tensorlang.schedules.rewriting.quotients import without_decided_quotients
 
 TAILS = ("guard", "mask", "peel", "shift")
-MAX_FACTOR = 1 << 40
+MAX_FACTOR: Final = 1 << 24
+"""The largest factor of a loop that may be shorter: iterations that a tail leaves out take their time, too, wherever the loop goes."""
+MAX_IDLE: Final = 1 << 16
+"""The same where the number of iterations is known, and more than that is a slip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,11 @@ class Split(Directive):
     def apply(self, nest: Nest) -> Nest:
         """The nest with the loop, and the loops that follow it, split."""
         loop = find_loop(nest, self.loop)
-        require_int(self.factor, "the factor of split", 1, MAX_FACTOR, self.loop)
+        extent = literal_extent(loop)
+        most = MAX_FACTOR if extent is None else max(MAX_IDLE, extent)
+        require_int(
+            self.factor, "the factor of split" if extent is None else f"the factor of split of {extent} iterations", 1, most, self.loop
+        )
         if self.tail not in TAILS:
             raise Refusal("TL-S005", f"tail {self.tail!r} is not one of {', '.join(TAILS)}", loop=self.loop)
         if self.names is not None and (len(self.names) != 2 or self.names[0] == self.names[1]):

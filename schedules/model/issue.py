@@ -115,12 +115,14 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         apart = 0.0 if vector is None else abs(moving.get(vector.name, 0.0))
         if apart and any(abs(moving.get(loop.name, 0.0)) == 1 for loop in products):  # products lie side by side, those of a lane first
             apart = 1.0
-        each, shuffles = 1.0, 0.0
+        each, shuffles, run = 1.0, 0.0, None if vector is None or apart != 1 else vector
         if apart not in (0.0, 1.0):
             stored = access.writes and not access.reads
-            across = stored and any(abs(moving.get(loop.name, 0.0)) == 1 and loop.trips >= NEAR for loop in path if loop is not vector)
-            if across:  # a square is transposed in registers
-                shuffles = vectors * math.log2(lanes)
+            beside = (loop for loop in path if loop is not vector and abs(moving.get(loop.name, 0.0)) == 1 and loop.trips >= NEAR)
+            run = next(beside, None) if stored else None
+            if run is not None:  # the rows that lie side by side are turned in registers, and stored as runs of so many elements
+                each = lanes / min(lanes, run.trips)
+                shuffles = vectors * (math.log2(lanes / each) + each - 1)
             elif apart <= NEAR and not access.writes:
                 each, farthest, shuffles = apart, max(farthest, 2 * apart), vectors * apart
             else:
@@ -132,8 +134,8 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
             kept, done = done if access.reads else 0.0, done / serial.trips
         touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
         lines.append((access.buffer.name, touched, touched * min(1.0, abs(stride) * access.element / machine.line)))
-        if vector is not None and apart == 1:
-            done *= 1 + _crossings(access, moving, vector.name, offsets, lanes, machine.line)
+        if run is not None:
+            done *= 1 + _crossings(access, moving, run.name, offsets, lanes / each, machine.line)
         moves.append(_Moves(moving.keys(), done if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept))
     masks = farthest * _conditions(statement, copies, vector, serial, machine)
     body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, step, machine)
@@ -293,12 +295,11 @@ def _shared(statement: Statement, moving: Mapping[str, float], copies: Mapping[s
 
 
 def _crossings(
-    access: LinearAccess, moving: Mapping[str, float], vector: str, offsets: Collection[tuple[int, ...]], lanes: int, line: int
+    access: LinearAccess, moving: Mapping[str, float], run: str, offsets: Collection[tuple[int, ...]], lanes: float, line: int
 ) -> float:
-    """The share of contiguous vectors that lie on two lines: none where all steps are whole vectors."""
-    whole, element = lanes * access.element, access.element
-    aligned = all(step * element % whole == 0 for name, step in moving.items() if name != vector)
-    aligned = aligned and all(
-        sum(place * stride for place, stride in zip(offset, access.strides, strict=True)) % whole == 0 for offset in offsets
-    )
-    return 0.0 if aligned else (whole - element) / line
+    """The share of contiguous vectors that lie on two lines: of those that begin at all multiples of what all steps are multiples of."""
+    whole = int(lanes) * access.element
+    steps = [step for name, step in moving.items() if name != run]
+    steps += [sum(place * stride for place, stride in zip(offset, access.strides, strict=True)) for offset in offsets]
+    apart = math.gcd(whole, *(round(step) * access.element for step in steps))
+    return max(0.0, min(whole, line) - apart) / line

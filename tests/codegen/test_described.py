@@ -45,6 +45,24 @@ def test_every_architecture_has_a_machine_of_unknown_name() -> None:
     assert {name.split("-", 1)[0] for name in UNNAMED} == set(GENERIC)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_an_address_says_by_some_bits_which_set_of_a_core_s_cache_a_line_is_in(name: str) -> None:
+    target = tl.target(name)
+    for size in (target.caches, replace(target.caches, l2=2 << 20), replace(target.caches, l1=48 << 10, l2=1280 << 10)):
+        machine = shipped(target.with_caches(size))
+        sets = [cache.size // cache.ways // machine.line for cache in machine.caches[:2]]
+        assert all(count & (count - 1) == 0 for count in sets)
+        assert not list(faults(machine))
+
+
+def test_a_core_is_known_by_its_instructions_where_a_hypervisor_tells_an_older_model() -> None:
+    """A Granite Rapids behind one is told as a Rocket Lake: its caches are those of the system, its core is that of its instructions."""
+    told = tl.target("rocketlake,+avx512fp16")
+    same = replace(shipped(tl.target("sapphirerapids").with_caches(told.caches)), name="rocketlake")
+    assert shipped(told) == same != shipped(tl.target("rocketlake"))
+    assert shipped(tl.target("znver5,+avx512fp16")) == shipped(tl.target("znver5"))
+
+
 def changed(value: Any) -> list[Any]:
     """A value with one leaf of it changed, for each."""
     if is_dataclass(value):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tensorlang.codegen.target import target
+import tensorlang as tl
+from tensorlang.codegen.target import Target, target
 from tensorlang.schedules.model.estimate import estimate, estimated
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.strategies import choose
@@ -23,7 +25,7 @@ from tests.thinned import crossed
 MACHINES = ("znver3", "znver5", "cascadelake", "haswell")
 
 
-def contraction(outputs: object, cpu: str) -> tuple[ProgramStrategy, Contraction]:
+def contraction(outputs: object, cpu: str | Target) -> tuple[ProgramStrategy, Contraction]:
     strategy = choose(outputs, target(cpu), 1)
     assert isinstance(strategy, ProgramStrategy)
     tile = strategy._tiles[strategy._main_name]
@@ -63,6 +65,24 @@ def test_the_default_is_the_same_where_sums_in_parts_are_sketched_although_they_
     known = contraction(matmul(*shape), cpu)[1].search.point()
     monkeypatch.setattr(BlockingSearch, "_is_cheapest", lambda *_: False)
     assert contraction(matmul(*shape), cpu)[1].search.point() == known
+
+
+@pytest.mark.parametrize("shape", [(1024, 1024, 1024), (128, 3072, 768), (64, 1024, 2048)])
+def test_rows_that_are_a_power_of_two_apart_are_packed_where_the_second_cache_has_few_sets_for_them(shape: tuple[int, int, int]) -> None:
+    """Of a cache of 2 MiB that a row of 20 ways would have, the sets would be no power of two, and nothing would seem to conflict."""
+    here = target("rocketlake,+avx512fp16")
+    strategy = choose(matmul(*shape), here.with_caches(replace(here.caches, l2=2 << 20)), 1)
+    assert strategy.default["pack_vector"] or strategy.default["depth"] < shape[2]
+
+
+def test_panels_that_pay_at_another_depth_than_the_middle_one_are_found() -> None:
+    """Of a factor that lies turned: no choice of packing pays at the middle depth, and one does at another."""
+    a, b, k = tl.placeholder((512, 512), name="A"), tl.placeholder((512, 512), name="B"), tl.reduce_axis(512, name="k")
+    here = target("sapphirerapids")
+    c = tl.compute((512, 512), lambda i, j: tl.sum(a[k, i] * b[k, j], axis=k), name="C")
+    search = contraction(c, here)[1].search
+    every = [{**search.start(), **found} for found in search._packings_and_depths({"depth": search._middle})]
+    assert search._seconds(search.point()) <= search._parts_cost * min(map(search._seconds, every))
 
 
 @crossed({"shape": [(512, 512, 512), (128, 768, 768), (32, 2048, 1024), (1000, 1000, 1000)], "cpu": MACHINES})

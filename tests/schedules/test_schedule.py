@@ -144,8 +144,9 @@ REFUSALS: list[tuple[str, str, Callable[[tl.Schedule], object]]] = [
         "the loop 'i' is gone: step 0 (s.split('C.i', 4)) made i_o, i_i of it",
         lambda s: [s.split("i", 4), s.split("i", 4)],
     ),
-    ("TL-S005", "the factor of split must be in 1..1099511627776, not 0", lambda s: s.split("i", 0)),
-    ("TL-S005", "the factor of split must be an int, not 2.5", lambda s: s.split("i", 2.5)),  # type: ignore[arg-type]
+    ("TL-S005", "the factor of split of 7 iterations must be in 1..65536, not 0", lambda s: s.split("i", 0)),
+    ("TL-S005", "the factor of split of 7 iterations must be in 1..65536, not 1099511627776", lambda s: s.split("i", 1 << 40)),
+    ("TL-S005", "the factor of split of 7 iterations must be an int, not 2.5", lambda s: s.split("i", 2.5)),  # type: ignore[arg-type]
     ("TL-S005", "tail 'none' is not one of guard, mask, peel, shift", lambda s: s.split("i", 4, "none")),  # type: ignore[arg-type]
     ("TL-S005", "a loop is named by a string or a handle, not 3", lambda s: s.split(3, 4)),  # type: ignore[arg-type]
     ("TL-S005", "reorder names 'i' twice", lambda s: s.reorder("i", "i")),

@@ -30,7 +30,7 @@ PICKED_DEPTH: Final = 32
 """The same where data pick panels, of which a cache holds a part each."""
 SHORT: Final = 3e-6
 """Seconds below which nothing is searched: a search takes as long as ten thousand such calls."""
-PARTS_COST: Final = 1.1
+PARTS_COST: Final = 1.06
 """What sums in parts of the depth are charged: their code is built in more than twice the time, and the model is not sure of less. Not
 where data pick panels: whole ones are not fetched ahead, so that they are slower than the model says."""
 ROUNDING: Final = 1e-9
@@ -66,9 +66,9 @@ class BlockingSearch:
         whole = descend(start, (self._packings, self._tiles, self._unrolled), self._seconds)
         if self._middle == depths[-1] or self._is_cheapest(whole):
             return whole
-        orders = self._orders_and_depths if self._picked else self._orders
+        groups = (self._orders_and_depths,) if self._picked else (self._orders, self._packings_and_depths)
         middle = {**whole, "depth": self._middle, "unroll": 1}
-        parts = descend(middle, (orders, self._depths, self._tiles, self._depths, self._unrolled), self._seconds)
+        parts = descend(middle, (*groups, self._tiles, self._depths, self._unrolled), self._seconds)
         return parts if self._seconds(parts) * self._parts_cost < self._seconds(whole) else whole
 
     def tile_seconds(self) -> float:
@@ -119,6 +119,12 @@ class BlockingSearch:
         for order in self._orders(config):
             for depth in self._depths(config):
                 yield {**order, **depth}
+
+    def _packings_and_depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Every choice of packing at every depth: panels of one depth may be worth packing where those of another are not."""
+        for packing in self._packings():
+            for depth in self._depths(config):
+                yield {**packing, **depth}
 
     def _depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, int]]:
         """The depths from an eighth of a point's to its double, but for the whole."""

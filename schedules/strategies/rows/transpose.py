@@ -12,6 +12,7 @@ tiles may be asked for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -24,7 +25,7 @@ from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, label, size, tail_of
-from tensorlang.schedules.strategies.descent import descend
+from tensorlang.schedules.strategies.descent import CODE_COST, descend
 from tensorlang.schedules.strategies.loops.prefetching import operands_from_afar
 from tensorlang.schedules.strategies.loops.streaming import stream, streams_by_default
 from tensorlang.schedules.strategies.loops.thread_loop import outer_loop_knob, parallelize, worth_threads
@@ -50,6 +51,8 @@ class Transpose:
     streamed: bool | None = None
     shared: bool = False
     block: int = 0
+    tile: int = 0
+    """Elements along what is written that a tile holds; 0 where the model was not asked."""
     far: tuple[str, ...] = ()
 
     @property
@@ -74,25 +77,39 @@ class Transpose:
                 lanes = machine.lanes(stage.widest)
                 shared = threads > 1 and worth_threads(stage, along, plain, machine, threads)
                 turned = cls(stage, across, along, lanes, threads, streams_by_default(stage, machine), shared)
-                return replace(turned, far=operands_from_afar(stage, across, machine)).in_blocks(plain, machine)
+                return replace(turned, far=operands_from_afar(stage, across, machine)).sized(plain, machine)
         return None
+
+    @property
+    def _tiles(self) -> tuple[int, ...]:
+        """Elements along what is written in a tile."""
+        most = max(LEAST_EXTENT, min(32, size(self.along)))
+        return tuple(count for count in (4, 8, 16, 32) if count <= most)
+
+    @property
+    def _tile(self) -> int:
+        """A tile that fills a cache line."""
+        wanted = LINE_BYTES // max(1, self.stage.store.buffers[0].dtype.bytes)
+        return max(count for count in self._tiles if count <= max(wanted, LEAST_EXTENT))
 
     @property
     def _blocks(self) -> tuple[int, ...]:
         """Elements along what is written in a block, 0 for no blocks."""
         return (0, *(block for block in BLOCKS if 2 * block <= size(self.along)))
 
-    def in_blocks(self, plain: Sequence[Part], machine: Processor) -> Transpose:
-        """The same with the blocks that the cost model names, beside the default tile."""
-        if len(self._blocks) == 1 or self.stage.is_idle:
+    def sized(self, plain: Sequence[Part], machine: Processor) -> Transpose:
+        """The same with the tile and the blocks that the cost model names."""
+        if self.stage.is_idle:
             return self
-        tile = self.default()["tile"]
 
         def seconds(point: Mapping[str, int]) -> float:
-            return estimated(self._sketched(plain, tile, point["block"]), machine.core).seconds
+            tile = point["tile"]
+            code = tile * (2 + math.log2(tile))  # vectors that are loaded, turned and stored
+            return estimated(self._sketched(plain, tile, point["block"]), machine.core).seconds * (1 + CODE_COST * code)
 
-        found = descend({"block": 0}, [lambda _: ({"block": block} for block in self._blocks)], seconds)
-        return replace(self, block=int(found["block"]))
+        groups = (lambda _: ({"tile": tile} for tile in self._tiles), lambda _: ({"block": block} for block in self._blocks))
+        found = descend({"tile": self._tiles[0], "block": 0}, groups, seconds)
+        return replace(self, block=int(found["block"]), tile=int(found["tile"]))
 
     def _sketched(self, plain: Sequence[Part], tile: int, block: int) -> tuple[Part, ...]:
         """What the cost model reads of tiles in blocks, without their schedule."""
@@ -115,11 +132,7 @@ class Transpose:
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
         """The tile along what is written, the order of tiles, blocks of them, whether they pass the caches by, rows asked for, threads."""
-        most = max(LEAST_EXTENT, min(32, size(self.along)))
-        found: list[Knob] = [
-            Sizes(f"{prefix}tile", tuple(count for count in (4, 8, 16, 32) if count <= most)),
-            Flag(f"{prefix}reads_first"),
-        ]
+        found: list[Knob] = [Sizes(f"{prefix}tile", self._tiles), Flag(f"{prefix}reads_first")]
         if len(self._blocks) > 1:
             found.append(Choice(f"{prefix}block", self._blocks))
         if self.streamed is not None:
@@ -131,13 +144,8 @@ class Transpose:
         return tuple(found)
 
     def default(self, prefix: str = "") -> dict[str, Any]:
-        """A tile that fills a cache line, written in the order of memory."""
-        sizes = self.knobs(prefix)[0].values
-        wanted = LINE_BYTES // max(1, self.stage.store.buffers[0].dtype.bytes)
-        config: dict[str, Any] = {
-            f"{prefix}tile": max(count for count in sizes if count <= max(wanted, LEAST_EXTENT)),
-            f"{prefix}reads_first": False,
-        }
+        """The tiles that the model names, written in the order of memory."""
+        config: dict[str, Any] = {f"{prefix}tile": self.tile or self._tile, f"{prefix}reads_first": False}
         if len(self._blocks) > 1:
             config[f"{prefix}block"] = self.block
         if self.streamed is not None:
