@@ -65,7 +65,7 @@ def best_known(
 
         passed = ""
         known: Database | None
-        if database == SHIPPED:
+        if isinstance(database, str) and database == SHIPPED:
             from tensorlang.autotune.shipped.database import shipped  # noqa: PLC0415 - few ask for it
 
             known, why = shipped(machine)

@@ -28,6 +28,7 @@ from tensorlang.ir import (
     Load,
     Nest,
     Prefetch,
+    Relation,
     Select,
     SplitRelation,
     Stmt,
@@ -38,6 +39,7 @@ from tensorlang.ir.dtype import INT64, DType
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import mentions
 from tensorlang.ir.traverse import axes_of, children, dtype_of, operands_first, shared, whole_power
+from tensorlang.schedules.legality.derived_axes import DerivedAxes
 from tensorlang.schedules.rewriting.edit import literal_extent
 from tensorlang.system.identity import Identity
 
@@ -93,29 +95,33 @@ class StatementSize:
 
 
 class _Context(NamedTuple):
-    """What stands around a statement: loops that copy it, and its vector loop with its lanes."""
+    """What stands around a statement: loops that copy it, and how many lanes it has, with the axes that differ between these.
+
+    `beside` are those that are one more in each next lane.
+    """
 
     register: int
     copies: tuple[tuple[str, int], ...] = ()
-    vector: str = ""
     lanes: int = 0
+    moved: frozenset[str] = frozenset()
+    beside: frozenset[str] = frozenset()
 
 
 def instructions(stmt: Stmt, register: int = REGISTER) -> float:
     """The instructions that are emitted for a statement, about, where a vector register has so many bits."""
-    return sum(part.total for part in _parts(stmt, {}, _Context(register)))
+    return sum(part.total for part in _parts(stmt, DerivedAxes({}, {}), _Context(register)))
 
 
 def parts(nest: Nest, register: int = REGISTER) -> list[StatementSize]:
     """The statements of a nest, as code."""
-    splits = _splits(nest)
-    return [part for stmt in _outermost_parts(nest) for part in _parts(stmt, splits, _Context(register))]
+    derived = DerivedAxes.of(nest.relations)
+    return [part for stmt in _outermost_parts(nest) for part in _parts(stmt, derived, _Context(register))]
 
 
 def growth(nest: Nest, before: Nest, register: int = REGISTER) -> float:
     """The instructions that a nest has more than `before`, found in the statements that are not the same in both."""
-    now, then = _splits(nest), _splits(before)
-    other = {loop for loop in now.keys() | then.keys() if now.get(loop) is not then.get(loop)}
+    now, then = DerivedAxes.of(nest.relations), DerivedAxes.of(before.relations)
+    other = {loop for loop in now.splits.keys() | then.splits.keys() if now.splits.get(loop) is not then.splits.get(loop)}
 
     def same(new: Stmt, old: Stmt) -> bool:
         return new is old and (not other or mentions(new).names.isdisjoint(other))
@@ -130,10 +136,6 @@ def growth(nest: Nest, before: Nest, register: int = REGISTER) -> float:
     )
 
 
-def _splits(nest: Nest) -> dict[str, SplitRelation]:
-    return {relation.outer: relation for relation in nest.relations if isinstance(relation, SplitRelation)}
-
-
 def _outermost_parts(nest: Nest) -> tuple[Stmt, ...]:
     """What a nest does, one after the other."""
     body = nest.body
@@ -142,60 +144,60 @@ def _outermost_parts(nest: Nest) -> tuple[Stmt, ...]:
     return body.body if isinstance(body, Block) else (body,)
 
 
-def _parts(stmt: Stmt, splits: Mapping[str, SplitRelation], around: _Context) -> Iterator[StatementSize]:
+def _parts(stmt: Stmt, derived: DerivedAxes, around: _Context) -> Iterator[StatementSize]:
     match stmt:
         case Store():
-            size, choices = _stored(Identity((stmt,)), around.register, around.vector, around.lanes)
+            size, choices = _stored(Identity((stmt,)), around._replace(copies=()))
             yield StatementSize(stmt.stage, size, around.copies, choices)
         case Prefetch():
             yield StatementSize(stmt.buffer.name, 2, around.copies)
         case Block(body):
             for part in body:
-                yield from _parts(part, splits, around)
+                yield from _parts(part, derived, around)
         case If(cond, then, orelse):
-            size, choices = _found(Identity((cond,)), around.register, around.vector, around.lanes)
+            size, choices = _found(Identity((cond,)), around._replace(copies=()))
             yield StatementSize("", 1 + size, around.copies, choices)
-            yield from _parts(then, splits, around)
+            yield from _parts(then, derived, around)
             if orelse is not None:
-                yield from _parts(orelse, splits, around)
+                yield from _parts(orelse, derived, around)
         case Alloc(_, body):
-            yield from _parts(body, splits, around)
-        case For() if around.copies or around.vector:
-            yield from _looped(stmt, splits, around)
+            yield from _parts(body, derived, around)
+        case For() if around.copies or around.lanes:
+            yield from _looped(stmt, derived, around)
         case For():
-            made = tuple(splits[loop] for loop in sorted(mentions(stmt).names & splits.keys())) if splits else ()
-            yield from _outermost(Identity((stmt,)), made, around.register)
+            yield from _outermost(Identity((stmt,)), derived.of_loops(mentions(stmt).names), around.register)
 
 
-def _looped(stmt: For, splits: Mapping[str, SplitRelation], around: _Context) -> Iterator[StatementSize]:
+def _looped(stmt: For, derived: DerivedAxes, around: _Context) -> Iterator[StatementSize]:
     extent = literal_extent(stmt)
-    if stmt.kind == "vector" and not around.vector:
-        around = around._replace(vector=stmt.loop, lanes=extent or 1)
+    if stmt.kind == "vector" and not around.lanes:
+        around = _Context(around.register, around.copies, extent or 1, *derived.across(stmt.loop))
     elif stmt.kind == "tensor":  # one instruction, or loops
         yield StatementSize("", 10, around.copies)
     elif stmt.kind == "unroll":
         around = around._replace(copies=(*around.copies, (stmt.loop, extent or 1)))
     else:
         literal = isinstance(stmt.lo, Const) and isinstance(stmt.hi, Const)
-        size, choices = (0.0, 0) if literal else _found(Identity((stmt.lo, stmt.hi)), around.register, around.vector, around.lanes)
+        size, choices = (0.0, 0) if literal else _found(Identity((stmt.lo, stmt.hi)), around._replace(copies=()))
         yield StatementSize("", 6 + size, around.copies, choices)
-    if stmt.loop in splits and _has_rest(splits[stmt.loop]):
-        around = around._replace(copies=(*around.copies, (splits[stmt.loop].inner, _TILES)))
-    yield from _parts(stmt.body, splits, around)
+    split = derived.splits.get(stmt.loop)
+    if split is not None and _has_rest(split):
+        around = around._replace(copies=(*around.copies, (split.inner, _TILES)))
+    yield from _parts(stmt.body, derived, around)
 
 
 @lru_cache(maxsize=4096)
-def _outermost(key: Identity, splits: tuple[SplitRelation, ...], register: int) -> tuple[StatementSize, ...]:
+def _outermost(key: Identity, relations: tuple[Relation, ...], register: int) -> tuple[StatementSize, ...]:
     """The parts of a loop that nothing around copies: kept, since a directive leaves most loops as they are."""
     (stmt,) = key.parts
     assert isinstance(stmt, For)
-    return tuple(_looped(stmt, {split.outer: split for split in splits}, _Context(register)))
+    return tuple(_looped(stmt, DerivedAxes.of(relations), _Context(register)))
 
 
 @lru_cache(maxsize=4096)
-def _stored(key: Identity, register: int, vector: str, lanes: int) -> tuple[float, int]:
+def _stored(key: Identity, around: _Context) -> tuple[float, int]:
     """Instructions of one copy of a store, and how deep choices stand in it: kept, since a directive leaves most stores as they are."""
-    (store,), around = key.parts, _Context(register, (), vector, lanes)
+    (store,) = key.parts
     assert isinstance(store, Store)
     results = () if store.reducer is None else store.reducer.results
     size, choices, registers = _measured((*store.values, *store.index, *results), around, tuple(buffer.dtype for buffer in store.buffers))
@@ -203,9 +205,9 @@ def _stored(key: Identity, register: int, vector: str, lanes: int) -> tuple[floa
 
 
 @lru_cache(maxsize=4096)
-def _found(key: Identity, register: int, vector: str, lanes: int) -> tuple[float, int]:
+def _found(key: Identity, around: _Context) -> tuple[float, int]:
     """The same of bounds or a condition."""
-    size, choices, _ = _measured(cast("tuple[Expr, ...]", key.parts), _Context(register, (), vector, lanes))
+    size, choices, _ = _measured(cast("tuple[Expr, ...]", key.parts), around)
     return size, choices
 
 
@@ -217,11 +219,12 @@ def _has_rest(split: SplitRelation) -> bool:
 
 def _accessed(index: tuple[Expr, ...], around: _Context, registers: int) -> float:
     """Instructions of a load or store: lanes side by side move at once, others one by one."""
-    moving = [place for place in index if around.vector in axes_of(place)] if around.vector else []
+    moving = [place for place in index if axes_of(place) & around.moved] if around.lanes else []
     if not moving:
         return 2
-    beside = len(moving) == 1 and moving[0] is index[-1] and linear(moving[0]).terms.get(Axis(around.vector)) in (1, -1)
-    return 2 * registers if beside else 3 * max(1, around.lanes)
+    own = [(atom, step) for atom, step in linear(moving[0]).terms.items() if axes_of(atom) & around.moved]
+    beside = [isinstance(atom, Axis) and atom.name in around.beside and step in (1, -1) for atom, step in own]
+    return 2 * registers if len(moving) == 1 and moving[0] is index[-1] and beside == [True] else 3 * max(1, around.lanes)
 
 
 class _NodeFacts(NamedTuple):

@@ -25,9 +25,9 @@ from tensorlang.ir.traverse import axes_of, loads_of, read_in, written_in
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
 from tensorlang.schedules.legality.fused_loops import fused_loop_facts
 from tensorlang.schedules.legality.instances import example_of, exists, instance, rename, same_element
+from tensorlang.schedules.legality.overwritten import is_overwritten
 from tensorlang.schedules.legality.refilled import refilled
 from tensorlang.schedules.legality.rewrites import written_before
-from tensorlang.schedules.legality.unseen import is_dead, is_overwritten
 from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.rewriting.folds import Fold, folds
 
@@ -78,12 +78,7 @@ def met(nest: Nest, one: Access, others: Iterable[Access], shared: frozenset[str
 
 
 def unread(nest: Nest, first: Access, second: Access, shared: frozenset[str], order: Sequence[Expr]) -> bool:
-    """Does nothing in the nest read an element that two plain stores write while `order` holds? Then the last of them is anyone's.
-
-    Where nothing depends on what one of two accesses is for, no order of them does any harm.
-    """
-    if is_dead(nest, first) or is_dead(nest, second):
-        return True
+    """Does nothing in the nest read an element that two plain stores write while `order` holds? Then the last of them is anyone's."""
     if first.reducer is not None or second.reducer is not None or not (first.writes and second.writes):
         return False
     bounds = (load.buffer for loop in loops(nest.body) for end in (loop.lo, loop.hi) for load in loads_of(end))

@@ -112,6 +112,12 @@ def test_compile_states_where_its_schedule_came_from_and_is_right(log: Log) -> N
     assert tuned(tl.ops.softmax(tl.placeholder((4, 8))), database=database).provenance == "default"
 
 
+@pytest.mark.parametrize("database", [np.zeros(3), [np.zeros(3)], 5, b"x", object()])
+def test_what_is_no_database_is_a_typed_error(database: Any) -> None:
+    with pytest.raises(LogError, match="a log is named by a path"):
+        tuned(matmul(32), database=database)
+
+
 @pytest.mark.parametrize(
     "schedule", ["{}", "not json", '{"schema": 1, "definition": "", "steps": [["split", {"loop": "C.q", "factor": 8}]]}']
 )

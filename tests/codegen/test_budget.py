@@ -224,3 +224,42 @@ def test_more_loops_in_one_another_are_refused_by_name(levels: int, axes: int) -
 def test_a_tensor_has_as_many_axes_as_an_array_at_most() -> None:
     with pytest.raises(tl.DefinitionError, match="placeholder X has 65 axes; a tensor has at most 64"):
         tl.placeholder((1,) * 65, name="X")
+
+
+def test_lanes_that_a_split_made_are_counted_where_they_stride_through_memory() -> None:
+    """The index names the axis that was split and not the loop of the lanes; a budget fires at the directive, and not at the build."""
+    a = tl.placeholder((8, 8), "float64", name="A")
+
+    def step(k: Any, s: Any) -> Any:
+        return tl.compute(
+            (8, 8),
+            lambda i, j: tl.select(
+                i > k,
+                tl.select(j > k, s[i, j] - s[i, k] / s[k, k] * s[k, j], tl.select(j == k, s[i, j] / s[k, k], s[i, j])),
+                s[i, j],
+            ),
+            name="s",
+        )
+
+    s = tl.Schedule(tl.scan(step, a, 8, keep="last", name="R"))
+    s.unroll("s.j")
+    s.split("R.k", 7)
+    s.unroll("R.k_i")
+    s.split("s.i", 64)
+    refused = s.can("vectorize", "s.i_i")
+    assert refused.error.code == "TL-S202"
+
+
+@pytest.mark.parametrize("lanes", [8, 64])
+def test_lanes_of_an_axis_are_counted_the_same_whatever_loops_it_has(lanes: int) -> None:
+    def size(n: int, axis: str, *, split: bool) -> float:
+        x = tl.placeholder((n, n), name="X")
+        s = tl.Schedule(tl.compute((n, n), lambda i, j: x[i, j] + 1.0, name="Y"))
+        if split:
+            axis = s.split(axis, lanes)[1]
+        s.vectorize(axis)
+        return next(part.size for part in parts(s.nest) if part.stage == "Y")
+
+    for axis in "ij":
+        assert size(lanes, axis, split=False) == size(2 * lanes, axis, split=True)
+    assert size(lanes, "i", split=False) > size(lanes, "j", split=False)

@@ -1,51 +1,27 @@
-"""Values that nothing sees: of storage that no result depends on, and those that are written over before anything reads them.
+"""Values that nothing sees, since they are written over before anything reads them.
 
-for i0 in range(4):                 what A puts into R is gone before U reads it, so that it does not matter whether
-    R[0, i0] = A[i0]                the two writes of an element are in this order, as long as the last one is of
-for t in range(4):                  the second statement in both
-    for i in range(4):
-        R[(t + 1) % 2, i] = t
-for i0 in range(4):
-    U[i0] = R[0, i0]
+    for i0 in range(4):                 what A puts into R is gone before U reads it, so that it does not matter whether
+        R[0, i0] = A[i0]                the two writes of an element are in this order, as long as the last one is of
+    for t in range(4):                  the second statement in both
+        for i in range(4):
+            R[(t + 1) % 2, i] = t
+    for i0 in range(4):
+        U[i0] = R[0, i0]
+
+The write that comes last need not be one of the two, nor in an iteration that has anything to do with theirs: it is looked for in all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tensorlang.algebra.polyhedra import Image, uncovered
-from tensorlang.ir import Axis, Compare, Const, Expr, For, FuseRelation, Load, Nest, Store
+from tensorlang.ir import Compare, Const, For, FuseRelation, Nest
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import children, expressions, loads_of, statements
+from tensorlang.ir.traverse import loads_of
 from tensorlang.schedules.legality.accesses import Access, accesses
 from tensorlang.schedules.legality.instances import instance, same_element
-from tensorlang.schedules.rewriting.edit import stores
-
-
-def is_dead(nest: Nest, access: Access) -> bool:
-    """Does no result, no index, no condition and no bound depend on what an access stores, or on what is computed from what it loads?"""
-    made = {access.buffer.name}
-    if not access.writes:
-        made = {own.name for part in stores(nest.body) if id(part) == access.source for own in part.buffers}
-    return bool(made) and made.isdisjoint(_live(nest))
-
-
-def _live(nest: Nest) -> set[str]:
-    """The storage that results, indices, conditions or bounds depend on."""
-    live = {output.name for output in nest.outputs}
-    values: list[tuple[set[str], set[str]]] = []
-    for part in statements(nest.body):
-        if isinstance(part, Store):
-            read = {name for value in part.values for name in _read(value)}
-            values.append(({own.name for own in part.buffers}, read))
-            live |= {name for index in part.index for name in _read(index)}
-            live |= {name for value in part.values for name in _places(value)}
-        else:
-            live |= {name for expr in expressions(part) for name in _read(expr)}
-    while more := {name for written, read in values if written & live for name in read - live}:
-        live |= more
-    return live
 
 
 def is_overwritten(nest: Nest, loop: For, one: Access, two: Access, writes: Sequence[Access]) -> bool:
@@ -85,15 +61,3 @@ def _is_told_by_loops(nest: Nest, write: Access) -> bool:
     asked = any(True for part in (*write.index, *write.conditions) for _ in loads_of(part))
     relations = in_scope(nest, [around.loop for around in write.loops])
     return not asked and not any(isinstance(relation, FuseRelation) and not isinstance(relation.extent, Const) for relation in relations)
-
-
-def _read(expr: Expr) -> Iterator[str]:
-    return (getattr(load.buffer, "name", "") for load in loads_of(expr))
-
-
-def _places(expr: Expr) -> Iterator[str]:
-    """What says where an expression reads."""
-    if isinstance(expr, Axis | Const):
-        return
-    for part in children(expr):
-        yield from _read(part) if isinstance(expr, Load) else _places(part)

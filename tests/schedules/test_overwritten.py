@@ -1,4 +1,4 @@
-"""Values that nothing sees do not tie iterations together: nobody needs them, or they are written over before anyone reads them."""
+"""Values that nothing sees, since they are written over before anyone reads them, do not tie iterations together."""
 
 from __future__ import annotations
 
@@ -34,24 +34,6 @@ def test_what_is_written_over_before_anyone_reads_it_may_be_written_later(steps:
 def test_what_is_read_before_that_may_not() -> None:
     s = repeated(lambda t, last: tl.compute((4,), lambda i: last[i] * 2, name="N"), 4)
     assert s.can("fuse_loops", "S.start.i0", "S.t").error.code == "TL-S103"
-
-
-def halves(used: int) -> tl.Schedule:
-    """A scan of two states, of which one alone is made a result of."""
-    a, b = (tl.placeholder((4,), "int32", name=name) for name in "AB")
-
-    def step(t: Any, last: Any) -> Any:
-        return tuple(tl.compute((4,), lambda i, own=own: own[i] * 2 + last[0][i], name=f"N{place}") for place, own in enumerate(last))
-
-    state = tl.scan(step, (a, b), 4, keep="last", name="S")[used]
-    return tl.Schedule(tl.compute((4,), lambda i: state[i] + 1, name="U"))
-
-
-def test_what_nobody_uses_may_be_read_out_at_any_time() -> None:
-    s = halves(1)
-    s.fuse_loops("S.t", "S_0.i0")
-    judge(s)
-    assert halves(0).can("fuse_loops", "S.t", "S_0.i0").error.code == "TL-S103"
 
 
 def test_loops_that_repeat_a_store_as_it_is_may_stand_anywhere_though_it_reads_a_copy_that_each_makes() -> None:
