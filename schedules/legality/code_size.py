@@ -15,9 +15,9 @@ from typing import Final, NamedTuple, cast
 
 from tensorlang.ir import (
     Alloc,
-    Axis,
     Binary,
     Block,
+    Buffer,
     Call,
     Cast,
     Compare,
@@ -38,8 +38,8 @@ from tensorlang.ir import (
 from tensorlang.ir.dtype import INT64, DType
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import mentions
-from tensorlang.ir.traverse import axes_of, children, dtype_of, operands_first, shared, whole_power
-from tensorlang.schedules.legality.derived_axes import DerivedAxes
+from tensorlang.ir.traverse import children, dtype_of, operands_first, shared, whole_power
+from tensorlang.schedules.legality.derived_axes import DerivedAxes, Lanes
 from tensorlang.schedules.rewriting.edit import literal_extent
 from tensorlang.system.identity import Identity
 
@@ -58,6 +58,9 @@ _CONVERTED: Final = 5
 _TILES: Final = 2
 """Copies of the body of a split that is peeled: for whole tiles, and for what is left."""
 _INTEGER_DIVISION: Final = 15
+_NEAR: Final = 4
+"""Elements between lanes up to which vectors are loaded whole."""
+NO_LANES: Final = Lanes()
 _HALVES: Final = ("float16", "bfloat16")
 _WIDE: Final = 64
 _HALF: Final = 7
@@ -95,16 +98,11 @@ class StatementSize:
 
 
 class _Context(NamedTuple):
-    """What stands around a statement: loops that copy it, and how many lanes it has, with the axes that differ between these.
-
-    `beside` are those that are one more in each next lane.
-    """
+    """What stands around a statement: loops that copy it, and its lanes."""
 
     register: int
     copies: tuple[tuple[str, int], ...] = ()
-    lanes: int = 0
-    moved: frozenset[str] = frozenset()
-    beside: frozenset[str] = frozenset()
+    lanes: Lanes = NO_LANES
 
 
 def instructions(stmt: Stmt, register: int = REGISTER) -> float:
@@ -162,16 +160,16 @@ def _parts(stmt: Stmt, derived: DerivedAxes, around: _Context) -> Iterator[State
                 yield from _parts(orelse, derived, around)
         case Alloc(_, body):
             yield from _parts(body, derived, around)
-        case For() if around.copies or around.lanes:
+        case For() if around.copies or around.lanes.number:
             yield from _looped(stmt, derived, around)
         case For():
-            yield from _outermost(Identity((stmt,)), derived.of_loops(mentions(stmt).names), around.register)
+            yield from _outermost(Identity((stmt,)), derived.over(mentions(stmt).names), around.register)
 
 
 def _looped(stmt: For, derived: DerivedAxes, around: _Context) -> Iterator[StatementSize]:
     extent = literal_extent(stmt)
-    if stmt.kind == "vector" and not around.lanes:
-        around = _Context(around.register, around.copies, extent or 1, *derived.across(stmt.loop))
+    if stmt.kind == "vector" and not around.lanes.number:
+        around = around._replace(lanes=Lanes(stmt.loop, extent or 1, derived.over((stmt.loop,))))
     elif stmt.kind == "tensor":  # one instruction, or loops
         yield StatementSize("", 10, around.copies)
     elif stmt.kind == "unroll":
@@ -201,7 +199,7 @@ def _stored(key: Identity, around: _Context) -> tuple[float, int]:
     assert isinstance(store, Store)
     results = () if store.reducer is None else store.reducer.results
     size, choices, registers = _measured((*store.values, *store.index, *results), around, tuple(buffer.dtype for buffer in store.buffers))
-    return size + len(store.buffers) * (1 + bool(results)) * _accessed(store.index, around, registers), choices
+    return size + len(store.buffers) * (1 + bool(results)) * _accessed(store.index, store.buffers[0].shape, around, registers), choices
 
 
 @lru_cache(maxsize=4096)
@@ -217,14 +215,12 @@ def _has_rest(split: SplitRelation) -> bool:
     return split.tail == "peel" and bool(extent.terms or extent.constant % split.factor)
 
 
-def _accessed(index: tuple[Expr, ...], around: _Context, registers: int) -> float:
-    """Instructions of a load or store: lanes side by side move at once, others one by one."""
-    moving = [place for place in index if axes_of(place) & around.moved] if around.lanes else []
-    if not moving:
+def _accessed(index: tuple[Expr, ...], shape: tuple[Expr, ...], around: _Context, registers: int, near: int = 1) -> float:
+    """Instructions of a load or store: lanes side by side move at once, those that are `near` are picked out of them, others move alone."""
+    if not around.lanes.moves(index):
         return 2
-    own = [(atom, step) for atom, step in linear(moving[0]).terms.items() if axes_of(atom) & around.moved]
-    beside = [isinstance(atom, Axis) and atom.name in around.beside and step in (1, -1) for atom, step in own]
-    return 2 * registers if len(moving) == 1 and moving[0] is index[-1] and beside == [True] else 3 * max(1, around.lanes)
+    apart, alone = around.lanes.apart(index, shape), 3 * around.lanes.number
+    return min(alone, (3 * apart - 1) * registers) if apart is not None and 0 < apart <= near else alone
 
 
 class _NodeFacts(NamedTuple):
@@ -238,7 +234,7 @@ def _measured(roots: tuple[Expr, ...], around: _Context, dtypes: tuple[DType, ..
     """Instructions of expressions, how deep choices between reads stand in them, and the registers that a value takes."""
     roots, facts, bits = _known(Identity(roots))
     widest = max(bits, *(dtype.bits for dtype in dtypes), 0) or 8
-    registers = max(1, -(-around.lanes * widest // around.register))
+    registers = max(1, -(-around.lanes.number * widest // around.register))
     sizes: dict[int, tuple[float, int]] = {}
     scopes: dict[int, tuple[float, list[Expr]]] = {}
     waiting: list[tuple[int, tuple[Expr, ...]]] = [(0, roots)]
@@ -297,8 +293,8 @@ def _scope(roots: tuple[Expr, ...], facts: Mapping[int, _NodeFacts], around: _Co
 def _weight(node: Expr, facts: Mapping[int, _NodeFacts], around: _Context, registers: int) -> float:
     """Instructions of one node on operands that are there."""
     match node:
-        case Load(_, index):
-            return _accessed(index, around, registers)
+        case Load(Buffer() as buffer, index):
+            return _accessed(index, buffer.shape, around, registers, _NEAR)
         case Call(_, args, _):
             dtype = facts[id(args[0])].dtype
             return registers * (function_size(node, dtype) + _HALF * (dtype in _HALVES))

@@ -28,6 +28,8 @@ OPERATORS: dict[str, Callable[[], Any]] = {
     "conv2d": lambda: tl.ops.conv2d(tl.placeholder((1, 16, 14, 14)), tl.placeholder((32, 16, 3, 3)), padding=1),
     "depthwise": lambda: tl.ops.depthwise_conv2d(tl.placeholder((1, 8, 28, 28)), tl.placeholder((8, 1, 3, 3)), padding=1),
     "pool": lambda: tl.ops.max_pool2d(tl.placeholder((1, 8, 28, 28)), 3),
+    "1x1": lambda: tl.ops.conv2d(tl.placeholder((1, 512, 7, 7)), tl.placeholder((2048, 512, 1, 1))),
+    "pooled bytes": lambda: tl.ops.max_pool2d(tl.placeholder((1, 8, 28, 28), "int8"), 3, stride=2, padding=1),
     "softmax": lambda: tl.ops.softmax(tl.placeholder((17, 100))),
     "norm": lambda: tl.ops.layer_norm(tl.placeholder((8, 96)), (96,)),
     "attention": lambda: tl.ops.attention(*(tl.placeholder((1, 2, 17, 16)) for _ in range(3))),
@@ -263,3 +265,27 @@ def test_lanes_of_an_axis_are_counted_the_same_whatever_loops_it_has(lanes: int)
     for axis in "ij":
         assert size(lanes, axis, split=False) == size(2 * lanes, axis, split=True)
     assert size(lanes, "i", split=False) > size(lanes, "j", split=False)
+
+
+def test_lanes_of_fused_loops_lie_side_by_side_where_these_walk_a_tensor_in_its_order() -> None:
+    def size(shape: tuple[Any, ...], columns: Any) -> float:
+        x = tl.placeholder(shape, name="X")
+        s = tl.Schedule(tl.compute((7, columns), lambda i, j: x[i, j] + 1.0, name="Y"))
+        s.vectorize(s.split(s.fuse("i", "j"), 32)[1])
+        return next(part.size for part in parts(s.nest) if part.stage == "Y")
+
+    n = tl.dim("n")
+    assert size((7, 9), 9) == size((7, n), n)
+    assert size((7, 12), 9) > size((7, 9), 9)
+
+
+@pytest.mark.parametrize(("step", "alone"), [(2, False), (4, False), (5, True)])
+def test_lanes_that_are_near_are_picked_out_of_whole_vectors(step: int, alone: bool) -> None:
+    def size(between: int) -> float:
+        x = tl.placeholder((4, 32 * between), name="X")
+        s = tl.Schedule(tl.compute((4, 32), lambda i, j: x[i, j * between], name="Y"))
+        s.vectorize("j")
+        return next(part.size for part in parts(s.nest) if part.stage == "Y")
+
+    assert size(1) < size(step) <= size(9)
+    assert (size(step) == size(9)) == alone

@@ -33,6 +33,8 @@ SHORT: Final = 3e-6
 PARTS_COST: Final = 1.06
 """What sums in parts of the depth are charged: their code is built in more than twice the time, and the model is not sure of less. Not
 where data pick panels: whole ones are not fetched ahead, so that they are slower than the model says."""
+CLOSE: Final = 1.1
+"""The share of the best choice of packing up to which another one is asked at other depths: what a depth that suits it better gains."""
 ROUNDING: Final = 1e-9
 """The share by which sums of floating-point numbers in another order may differ, generously."""
 PACKS: Final = ("pack_vector", "pack_row")
@@ -121,9 +123,11 @@ class BlockingSearch:
                 yield {**order, **depth}
 
     def _packings_and_depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Every choice of packing at every depth: panels of one depth may be worth packing where those of another are not."""
-        for packing in self._packings():
-            for depth in self._depths(config):
+        """Choices of packing near the best, at every depth: panels of one may be worth packing where those of another are not."""
+        costs = [(packing, self._seconds({**config, **packing})) for packing in self._packings()]
+        best = min(cost for _, cost in costs)
+        for packing, cost in costs:
+            for depth in self._depths(config) if cost <= CLOSE * best else ():
                 yield {**packing, **depth}
 
     def _depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, int]]:
