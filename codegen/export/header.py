@@ -7,6 +7,7 @@ once for a program: a program may include several.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from tensorlang.codegen.cache.program import Program
@@ -51,7 +52,7 @@ def header(program: Program, interface: Interface, targets: str) -> str:
     errors = "\n".join(f"  {name} = {number}, /* {meaning} */" for name, (number, meaning) in ERRORS.items())
     return "\n".join(
         [
-            f"/* {interface.name}: {_comment(str(program.signature))}",
+            f"/* {interface.name}: {_comment(str(replace(program.signature, order=())))}",
             f"   A kernel of tensorlang {_version()} for {targets}. */",
             f"#ifndef {guard}",
             f"#define {guard}",

@@ -20,18 +20,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.simplify import simplify
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Const, Expr, For, Nest, Prefetch, Stmt, Store, allocate
+from tensorlang.ir import Alloc, Binary, Block, Buffer, Expr, For, Nest, Prefetch, Stmt, Store, allocate
 from tensorlang.ir.printer import short
 from tensorlang.ir.traverse import map_expressions, map_statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.legality.dependences import race
-from tensorlang.schedules.legality.in_bounds import place_facts
 from tensorlang.schedules.placement.producer_placement import Placement, box_of, dimensions, placement_of, reading, start_of
 from tensorlang.schedules.placement.sliding_window import slid, unslid
+from tensorlang.schedules.placement.whole_reads import require_whole_reads
 from tensorlang.schedules.rewriting.edit import edit_loops, path_to_loop
 from tensorlang.schedules.rewriting.region import region
 
@@ -63,7 +62,7 @@ class StoreAt(Directive):
             for access in accesses(outer[-1], outer[:-1])
             if access.buffer.name in place.names
         ]
-        self._require_computed(nest, place, box.whole, box.ends)
+        require_whole_reads(nest, place, box, self.loop)
         spans = region(nest, uses, box.ends, [part.loop for part in outer])
         local = {buffer.name: replace(buffer, shape=tuple(span.extent for span in spans), memory="auto") for buffer in place.buffers}
 
@@ -108,23 +107,6 @@ class StoreAt(Directive):
                 for dimension, _ in dims:
                     start_of(nest, dimension, place, self.loop)
 
-    def _require_computed(
-        self, nest: Nest, place: Placement, whole: Callable[[tuple[Expr, ...]], tuple[Expr, ...]], ends: tuple[Expr, ...]
-    ) -> None:
-        """Raise `Refusal` where more is read than is ever computed: a copy of storage that was padded takes the padding too."""
-        for access in accesses(nest.body):
-            if access.buffer.name not in place.names or access.writes:
-                continue
-            facts: list[Expr] = []
-            for part, end in zip(whole(access.index), ends, strict=True):
-                if isinstance(part, Axis) and isinstance(end, Const) and any(_passes(loop, part, end) for loop in access.loops):
-                    facts = facts or place_facts(nest, access.loops, access.conditions)
-                    if find(*facts, Compare("ge", part, end)) is not None:
-                        reason = (
-                            f"{access.stage!r} reads the padding of {self.stage!r}, which has no place there; pad it after it is placed"
-                        )
-                        raise Refusal("TL-S301", reason, stage=self.stage, loop=self.loop)
-
     def _require_private(self, nest: Nest, place: Placement, at: int) -> None:
         for inner in place.loops[at + 1 :]:
             if inner.kind not in ("parallel", "vector"):
@@ -135,11 +117,6 @@ class StoreAt(Directive):
                 reason = f"iterations of the {inner.kind} loop {short(inner.loop)!r} would share {example['element']}"
                 code = "TL-S101" if inner.kind == "parallel" else "TL-S102"
                 raise Refusal(code, reason, stage=self.stage, loop=self.loop, counterexample=example)
-
-
-def _passes(loop: For, axis: Axis, end: Const) -> bool:
-    """Does a loop go beyond an end?"""
-    return loop.loop == axis.name and isinstance(loop.hi, Const) and loop.hi.value > end.value
 
 
 def _moved(stmt: Stmt, local: dict[str, Buffer], position: Callable[[tuple[Expr, ...]], tuple[Expr, ...]]) -> Stmt:

@@ -37,6 +37,7 @@ from tensorlang.schedules.placement.producer_placement import (
 )
 from tensorlang.schedules.placement.scopes import unfollowed
 from tensorlang.schedules.placement.upper_bounds import greatest
+from tensorlang.schedules.placement.whole_reads import require_whole_reads
 from tensorlang.schedules.rewriting.copies import derived
 from tensorlang.schedules.rewriting.edit import always_runs, edit_loops, edit_stores, extent_of, stores
 
@@ -146,6 +147,7 @@ def _stored(part: Stmt, local: dict[str, Buffer], leading: tuple[Expr, ...]) -> 
 def unplaced(nest: Nest, place: Placement, loop: str = "") -> Nest:
     """The nest with a producer that covers a box inside loops of its consumer moved in front of them, whole. Raises `Refusal`."""
     box = box_of(nest, place, loop)
+    require_whole_reads(nest, place, box, loop)
     start = place.loops[0]
     require_operands_before(nest, place, start, loop)
     require_inside(nest, place, start, loop)
@@ -164,6 +166,7 @@ def unplaced(nest: Nest, place: Placement, loop: str = "") -> Nest:
 def _spread(nest: Nest, place: Placement, loop: str) -> Nest:
     """The nest with a producer that covers a box covering the whole tensor, where it stands. Raises `Refusal`."""
     box = box_of(nest, place, loop)
+    require_whole_reads(nest, place, box, loop)
     local = {buffer.name: _roomy(buffer, box.ends) for buffer in place.buffers}
     covering = _covering(nest, place, box, local, loop)
     if not box.told:

@@ -166,8 +166,8 @@ def printed_lines(nest: Nest, marks: Mapping[str, str] | None = None) -> list[tu
     return [(head, None), *_lines(nest.body, nest, "    ", _names(nest), marks or {})]
 
 
-def _declared(buffer: Buffer) -> str:
-    extents = [text(extent) for extent in buffer.shape]
+def _declared(buffer: Buffer, name: Callable[[str], str] = short) -> str:
+    extents = [text(extent, name) for extent in buffer.shape]
     for axis, (extent, held) in enumerate(zip(buffer.shape, buffer.allocated, strict=False)):
         extents[axis] += "" if held == extent else f" of {text(held)}"
     return f"{buffer.name}: {buffer.dtype}[{', '.join(extents)}]{f' over {buffer.over}' if buffer.over else ''}"
@@ -203,7 +203,7 @@ def _lines(stmt: Stmt, nest: Nest, pad: str, name: Callable[[str], str], marks: 
         case Alloc(buffers, body):
             for buffer in buffers:
                 aligned = f"aligned to {buffer.align}" if buffer.align else ""
-                yield " ".join(filter(None, [pad + _declared(buffer), _WHERE[buffer.memory], aligned])), stmt
+                yield " ".join(filter(None, [pad + _declared(buffer, name), _WHERE[buffer.memory], aligned])), stmt
             yield from _lines(body, nest, pad, name, marks)
         case Prefetch(buffer, index):
             yield f"{pad}prefetch {buffer.name}[{', '.join(text(part, name) for part in index)}]", stmt

@@ -170,6 +170,25 @@ def placed_once_more(view: View) -> list[Coming]:
     return [step, cut, call("compute_at", stage, f"{loop}_{view.rng.choice('oi')}"), store_at]
 
 
+def copied_box(view: View) -> list[Coming]:
+    """A producer placed, a copy of the part of it that is there, and the producer moved once more, or written into the copy."""
+    step = compute_at(view)
+    if step is None:
+        return []
+    stage, rng = step["args"][0], view.rng
+
+    def copy(now: View) -> Step | None:
+        pool = now.readers(now.written(stage))
+        return call(rng.choice(("pack", "cache_read")), rng.choice(sorted(now.written(stage))), at=rng.choice(pool).loop) if pool else None
+
+    def moved_on(now: View) -> Step | None:
+        pool = now.readers(now.written(stage))
+        return call(rng.choice(("compute_at", "store_at")), stage, rng.choice(pool).loop) if pool else None
+
+    moves: tuple[Coming, ...] = (call("compute_root", stage), call("store_root", stage), call("compute_inline", stage), moved_on, moved_on)
+    return [step, copy, rng.choice(moves), *([rng.choice(moves)] if rng.random() < 0.5 else [])]
+
+
 SEQUENCES: Final[dict[Callable[[View], list[Coming]], int]] = {
     moved: 1,
     moved_inward: 3,
@@ -178,6 +197,7 @@ SEQUENCES: Final[dict[Callable[[View], list[Coming]], int]] = {
     slanted: 1,
     peeled_lanes: 1,
     placed_once_more: 1,
+    copied_box: 3,
     cut_again: 1,
     in_partial_results: 2,
     scattered_in_partial_results: 10,

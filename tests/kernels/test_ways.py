@@ -87,3 +87,15 @@ def test_a_kernel_does_what_kernels_do_however_it_was_got(way: str, tmp_path: Pa
         files = one.export(tmp_path / "files", formats=("o", "a", "h", "c", "ll", "json"))
         assert f"int32_t {kernel.name}({operands}float *" in files["h"].read_text()
     assert str(kernel.program.signature) in repr(kernel)
+
+
+def test_a_header_names_the_operands_in_the_order_of_its_prototype(tmp_path: Path) -> None:
+    """An operand that only a prologue reads comes second in C, in the order of first use, and last in a call."""
+    a, b, v = (tl.placeholder(shape, name=name) for shape, name in (((9, 17), "A"), ((17, 33), "B"), ((17,), "v")))
+    kernel = kernels.compile(tl.ops.matmul(a, b), prologue={"A": lambda value, i, k: value * v[k]})
+    kernel.export(tmp_path, formats=("h",))
+    (header,) = tmp_path.glob("*.h")
+    comment, *_, prototype = (line for line in header.read_text().splitlines() if f"{kernel.name}(" in line and "dltensor" not in line)
+    order = ("A", "v", "B")
+    assert sorted(order, key=lambda name: comment.index(f"{name}: float32[")) == list(order)
+    assert sorted(order, key=lambda name: prototype.index(f"*{name}")) == list(order)

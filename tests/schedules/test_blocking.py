@@ -81,7 +81,8 @@ def test_panels_that_pay_at_another_depth_than_the_middle_one_are_found() -> Non
     here = target("sapphirerapids")
     c = tl.compute((512, 512), lambda i, j: tl.sum(a[k, i] * b[k, j], axis=k), name="C")
     search = contraction(c, here)[1].search
-    every = [{**search.start(), **found} for found in search._packings_and_depths({"depth": search._middle})]
+    middle = {**search.start(), "depth": search._middle}
+    every = [{**middle, **found} for found in search._packings_and_depths(middle)]
     assert search._seconds(search.point()) <= search._parts_cost * min(map(search._seconds, every))
 
 

@@ -296,3 +296,12 @@ def test_a_copy_whose_loops_are_shifted_and_split_stays_where_it_is() -> None:
     s.split("X_cache.d0_s", 4)
     refused(s, "TL-S301", "the loops of 'X_cache' are already scheduled", "compute_root", "X_cache")
     check(s)
+
+
+def test_the_extents_of_storage_are_printed_in_the_names_of_the_loops() -> None:
+    x, k = tl.placeholder((11,), "int32", name="X"), tl.reduce_axis(3, name="k")
+    h = tl.compute((11,), lambda i: x[i] * 2 + tl.sum(x[tl.clamp(i + k - 1, 0, 10)], axis=k), name="h")
+    s = tl.Schedule(tl.compute((11,), lambda i: h[tl.clamp(i + 1, 0, 10)] + h[i], name="Y"))
+    s.compute_at("h", "Y.i")
+    s.compute_at("h.1", "Y.i")
+    assert "h.1: int32[minimum(Y.i + 2, 11) - Y.i]" in str(s)

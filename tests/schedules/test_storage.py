@@ -284,5 +284,5 @@ def test_storage_is_not_placed_where_a_copy_takes_its_padding_too() -> None:
     s.pad_to("H", 0, 16)
     s.cache_read("H", at=at)
     s.compute_at("H", "H_cache.d0")
-    refused(s, "TL-S301", "'H_cache' reads the padding of 'H', which has no place there", "store_at", "H", at)
+    refused(s, "TL-S301", "'H_cache' reads 'H' at ", "store_at", "H", at)
     check(s)
