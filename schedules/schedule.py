@@ -210,8 +210,9 @@ class Schedule(Methods):
             io, ii = self.split(i, fi, tail, None if names is None else (names[0], names[2]))
             jo, ji = self.split(j, fj, tail, None if names is None else (names[1], names[3]))
             self.reorder(io, jo, ii, ji)
-        except ScheduleError:
+        except ScheduleError as error:
             self.undo(len(self._directives) - before)
+            error.alternatives = tuple(step for step in error.alternatives if self.can(step))  # they were legal halfway
             raise
         return io, jo, ii, ji
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from tensorlang import ir
+from tensorlang.algebra import polyhedra
 from tensorlang.algebra.bounds import interval
 from tensorlang.algebra.polyhedra import find, uncovered
 from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Dim, Expr, Load, Select, Unary
@@ -306,3 +308,25 @@ def test_what_is_asked_in_both_need_not_be_decided() -> None:
 
 def test_an_axis_of_a_fact_that_cannot_be_decided_is_the_same_one_in_an_image() -> None:
     assert uncovered([HELD], ([HELD, Compare("le", c(1), X)], [(c(0), c(0))])) == {}
+
+
+def test_a_point_that_took_all_operations_to_find_is_still_read() -> None:
+    """Somewhere between too few operations for an answer and enough there are as many as the search takes, and none to read its point."""
+    facts = [Compare("le", c(3), X), Compare("lt", X, c(50)), Compare("eq", Binary("mod", X, c(7)), Y), Compare("lt", c(4), Y)]
+    context = polyhedra._context()
+    found = set()
+    try:
+        for operations in range(1, 4000, 3):
+            context.set_max_operations(operations)
+            polyhedra._point_of.cache_clear()
+            point = find(*facts)
+            assert point == {} or (point is not None and point[X] % 7 == point[Y] > 4)
+            found.add(point == {})
+    finally:
+        context.set_max_operations(polyhedra.MAX_OPERATIONS)
+    assert found == {True, False}
+
+
+def test_questions_of_other_threads_do_not_count() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(polyhedra._context).result() is not polyhedra._context()

@@ -6,17 +6,20 @@
         v[i] = h[i] * 2
 
 Legal where the stage is an intermediate and not a reduction, its own loops are not scheduled yet, and what its expression reads is still
-there when it is used: storage of few places (`fold_storage`) may have been written anew by then.
+there when it is used: storage of few places (`fold_storage`) may have been written anew by then. Nothing may read what is not computed,
+as a copy of padded storage (`pad_to`) does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import is_
 
+from tensorlang.algebra.polyhedra import uncovered
 from tensorlang.definition.expr import MAX_DEPTH
-from tensorlang.ir import Alloc, Axis, Block, Expr, For, Load, Nest, Prefetch, Stmt, Store, allocate
+from tensorlang.ir import Alloc, Axis, Block, Buffer, Expr, For, Load, Nest, Prefetch, Stmt, Store, allocate
 from tensorlang.ir.mentions import among, map_among, mentions
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, derived_values, in_scope
@@ -25,6 +28,7 @@ from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageNa
 from tensorlang.schedules.directives.compute_at import producer, producer_parts
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.legality.dependences import met
+from tensorlang.schedules.legality.in_bounds import is_whole_axis, place_facts
 from tensorlang.schedules.rewriting.copies import derived, pruned
 from tensorlang.schedules.rewriting.edit import path_to, path_to_store, stage_of, stores
 from tensorlang.schedules.rewriting.version import in_version, shown
@@ -76,6 +80,7 @@ class ComputeInline(Directive):
         self._require_around(nest, store, closure(nest, frozenset().union(*map(axes_of, values.values())) - set(axes)), readers)
         self._require_small(values, readers)
         self._require_kept(nest, store, readers)
+        self._require_computed(nest, store, buffers)
 
         def written(expr: Expr) -> Expr:
             if isinstance(expr, Load) and getattr(expr.buffer, "name", "") in values:
@@ -133,6 +138,20 @@ class ComputeInline(Directive):
                 if any(id(reader) not in inside for reader in readers):
                     reason = f"{self.stage!r} differs between iterations of {short(loop.loop)!r}, and is read outside that loop"
                     raise Refusal("TL-S301", reason, stage=self.stage, loop=loop.loop)
+
+    def _require_computed(self, nest: Nest, store: Store, buffers: Sequence[Buffer]) -> None:
+        """Raise `Refusal` where more is read than is computed: a copy of storage that was padded takes the padding too."""
+        own = [part for part in path_to_store(nest, store) if isinstance(part, For)]
+        if all(is_whole_axis(*side, own, nest.relations) for side in zip(store.index, buffers[0].shape, strict=True)):
+            return
+        names = {buffer.name for buffer in buffers}
+        for access in accesses(nest.body):
+            if access.buffer.name in names and not access.writes:
+                pairs = [pair for pair in zip(access.index, store.index, strict=True) if not any(True for _ in loads_of(pair[0]))]
+                facts = place_facts(nest, own)
+                if uncovered(place_facts(nest, access.loops, access.conditions), (facts, pairs)) is not None:
+                    reason = f"{access.stage!r} reads more of {self.stage!r} than is computed: its padding; inline it first"
+                    raise Refusal("TL-S301", reason, stage=self.stage)
 
     def _require_kept(self, nest: Nest, store: Store, readers: list[Stmt]) -> None:
         """Raise `Refusal` where an element that the expression reads is written after that and before, or while, a reader uses it."""

@@ -12,6 +12,7 @@ islpy is loaded on use: it costs import time, and most definitions are decided b
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -39,12 +40,22 @@ def _isl() -> ModuleType:
     return module
 
 
-@cache
+class _Own(threading.local):
+    context: Any = None
+
+
+_own: Final = _Own()
+
+
 def _context() -> Any:
-    """The one isl context, our own; its operation limit keeps a hostile formula from running for ever."""
-    context = _isl().Context()
-    context.set_max_operations(MAX_OPERATIONS)
-    return context
+    """The isl context of this thread, our own; its operation limit keeps a hostile formula from running for ever.
+
+    Operations are counted for a context: what another thread asks must not decide whether a question is too large.
+    """
+    if _own.context is None:
+        _own.context = _isl().Context()
+        _own.context.set_max_operations(MAX_OPERATIONS)
+    return _own.context
 
 
 def find(*conditions: Expr, exact: Iterable[Expr] = ()) -> dict[Expr, int] | None:
@@ -83,7 +94,13 @@ def _point_of(text: str) -> tuple[int, ...] | None:
         point = found.sample_point()
     except isl.Error:
         return ()
-    return tuple(int(point.get_coordinate_val(isl.dim_type.set, place).to_python()) for place in range(found.dim(isl.dim_type.set)))
+    return _coordinates(point, found.dim(isl.dim_type.set))
+
+
+def _coordinates(point: Any, count: int) -> tuple[int, ...]:
+    """A point that was found, as numbers: to read it takes operations, too, of which those may be left that the search did not take."""
+    _context().reset_operations()
+    return tuple(int(point.get_coordinate_val(_isl().dim_type.set, place).to_python()) for place in range(count))
 
 
 def _exists(names: Sequence[str], parts: Sequence[str]) -> str:
@@ -128,7 +145,7 @@ def uncovered(wanted: Sequence[Expr], *images: Image) -> dict[Expr, int] | None:
         point = left.sample_point()
     except isl.Error:
         return {}
-    return {part: int(point.get_coordinate_val(isl.dim_type.set, place).to_python()) for place, part in enumerate(here.variables)}
+    return dict(zip(here.variables, _coordinates(point, len(here.variables)), strict=True))
 
 
 def _reached(here: Formula, facts: Sequence[Expr], equal: Sequence[tuple[Expr, Expr]]) -> str | None:

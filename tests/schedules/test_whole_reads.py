@@ -78,3 +78,32 @@ def test_a_copy_of_the_whole_has_the_condition() -> None:
     s.compute_at("h", "Y.i")
     s.compute_root("h")
     judge(s)
+
+
+def test_a_producer_is_not_written_into_a_copy_of_its_padding() -> None:
+    """The copy takes rows 6 and 7 of storage that was padded to 8; of what h is computed from there are six."""
+    s = shifted("select")
+    s.pad_to("h", 0, 4)
+    s.cache_read("h", at="Y.j")
+    error = s.can("compute_inline", "h").error
+    assert error.reason == "'h_cache' reads more of 'h' than is computed: its padding; inline it first"
+    judge(s)
+    s = shifted("select")
+    s.pad_to("h", 0, 4)
+    s.compute_inline("h")
+    judge(s)
+
+
+def test_what_is_legal_instead_of_a_tile_is_legal_where_the_tile_was_refused() -> None:
+    """Halfway through, after two splits, other steps are legal than before them."""
+    x = tl.placeholder((9,), "int32", name="X")
+    one = tl.compute((9,), lambda i: x[8 - i] * 3, name="s0")
+    s = tl.Schedule(tl.compute((9,), lambda i: tl.select(i >= 1, one[i - 1], 0) * 3, name="s1"))
+    s.compute_at("s0", "s1.i")
+    s.cache_read("X", at="s1.i")
+    s.compute_at("X_cache", "s0.i")
+    s.store_root("X_cache")
+    s.fold_storage("s0", 0, 1)
+    s.compute_root("X_cache")
+    error = s.can("tile", "X_cache.d0", "s0.i", 3, 3).error
+    assert all(s.can(step) for step in error.alternatives)
