@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tensorlang.ir import Axis, Compare, For, Nest
+from tensorlang.ir import Axis, Compare, For, Load, Nest
 from tensorlang.ir.mentions import allocations
 from tensorlang.schedules.legality import dependences
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
 from tensorlang.schedules.legality.instances import instance
 from tensorlang.schedules.legality.refilled import refilled
 from tensorlang.schedules.legality.rewrites import NONE, before, idle, none_last, told, upright, written_by_another
+from tensorlang.schedules.rewriting.edit import stores
 from tensorlang.schedules.rewriting.folds import folds
 
 
@@ -25,6 +26,8 @@ def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequenc
     """Two instances inside a chain of loops whose order a new order of the chain would swap, though one must see the other; or None."""
     body = old[-1].body
     private = {buffer.name for buffer in allocations(body)} | refilled(nest, [body], (*outer, *old))
+    computed = {buffer.name for part in stores(body) if part.reducer or not isinstance(part.values[0], Load) for buffer in part.buffers}
+    copied = private - computed
     found = [access for access in accesses(old[0], tuple(outer), conditions_around(nest, old[0])) if access.buffer.name not in private]
     shared = frozenset(around.loop for around in outer)
     chain = [loop.loop for loop in old]
@@ -40,7 +43,7 @@ def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequenc
         example = dependences.conflict(nest, first, second, shared, swapped, either)
         if example is not None and first is second and sum(other.buffer == first.buffer for other in found) == 1:
             one, two = (instance(nest, first, mark, shared) for mark in ("'", "''"))
-            same = [Compare("eq", Axis(first_names[loop]), Axis(second_names[loop])) for loop in idle(nest, old, first, private)]
+            same = [Compare("eq", Axis(first_names[loop]), Axis(second_names[loop])) for loop in idle(nest, old, first, copied)]
             if same and dependences.conflict(nest, first, second, shared, (*swapped, *same), either) is None:
                 continue
             for roots in (NONE, slanted) if slanted else (NONE,):

@@ -139,22 +139,22 @@ def none_last(
     return found
 
 
-def idle(nest: Nest, chain: Sequence[For], write: Access, private: Collection[str] = ()) -> list[str]:
+def idle(nest: Nest, chain: Sequence[For], write: Access, copied: Collection[str] = ()) -> list[str]:
     """The loops of a chain that repeat a store as it is: nothing that it does, and no other loop of it, has anything to do with them.
 
     Where nothing else touches the buffer, the last write of an element is then one in the last iteration of these, whatever order they
     stand in, and of the others the one that is last among them. So only writes that are in the same iteration of these may not change
     places. What ties loops together is a bound of one that speaks of the other, a condition of both, an axis of which both are digits.
-    What it reads of storage that is `private` to an iteration is what the stores there have put into it, so that theirs counts as its own.
+    What it reads of storage into which each iteration has `copied` anew is what was copied, so that where that is from counts as its own.
     """
-    store, loops = _undisturbed(chain[0], write, private)
+    store, loops = _undisturbed(chain[0], write, copied)
     if store is None:
         return []
     names = {loop.loop for loop in loops}
     tied = [closure(nest, axes_of(loop.lo) | axes_of(loop.hi) | {loop.loop}) & names for loop in loops]
     tied += [closure(nest, axes_of(cond)) & names for cond in conjuncts(write.conditions)]
     tied += [closure(nest, sides(relation)[1]) & names for relation in in_scope(nest, names)]
-    own = _all_inside(chain[-1].body) if _reads((*store.index, *store.values, *write.conditions), private) else []
+    own = _all_inside(chain[-1].body) if _reads((*store.index, *store.values, *write.conditions), copied) else []
     busy = closure(nest, frozenset().union(*map(axes_of, (*store.index, *store.values, *own)))) & names
     while more := {name for group in tied if group & busy for name in group - busy}:
         busy |= more
@@ -229,19 +229,19 @@ def _alike(nest: Nest, loop: For, write: Access) -> tuple[For, ...]:
     return loops if told(nest, loops, write) else ()
 
 
-def _undisturbed(loop: For, write: Access, private: Collection[str] = ()) -> tuple[Store | None, tuple[For, ...]]:
+def _undisturbed(loop: For, write: Access, copied: Collection[str] = ()) -> tuple[Store | None, tuple[For, ...]]:
     """A store and its loops from `loop` on; no store where what it does, or whether it does, is read from what is stored there.
 
-    What is stored for an iteration of the loops alone, into what is `private` to it, is part of what it does.
+    Reading what each iteration of the loops has `copied` for itself is reading what was copied.
     """
     every = list(stores(loop))
     store = next(part for part in every if id(part) == write.source)
     place = next(position for position, part in enumerate(write.loops) if part.loop == loop.loop)
     loops = write.loops[place:]
-    written = {buffer.name for part in every for buffer in part.buffers if buffer.name not in private}
+    written = {buffer.name for part in every for buffer in part.buffers if buffer.name not in copied}
     around = [expr for part in loops for expr in (part.lo, part.hi)]
     spoken = [*store.values, *store.index, *write.conditions, *around]
-    spoken += _all_inside(loop.body) if _reads(spoken, private) else []
+    spoken += _all_inside(loop.body) if _reads(spoken, copied) else []
     disturbed = any(getattr(load.buffer, "name", "") in written for expr in spoken for load in loads_of(expr))
     return None if disturbed else store, loops
 
