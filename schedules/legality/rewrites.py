@@ -102,7 +102,7 @@ def mixed_instance(
             asked += parts[1:]
     known = {*one.facts, *two.facts}
     wanted = [part for part in (rename(part, names) for part in asked) if part not in known]
-    elements = [(rename(part, names), there) for part, there in zip(two.access.index, two.index, strict=True)]
+    elements = [(rename(simplify(part), names), there) for part, there in zip(two.access.index, two.index, strict=True)]
     wanted += [Compare("eq", here, there) for here, there in elements if here != there]
     demands: Expr = TRUE
     for part in wanted:
@@ -121,7 +121,7 @@ def none_last(
     """
     place = next(position for position, loop in enumerate(one.access.loops) if loop.loop == old[0])
     loops = one.access.loops[place:]
-    fixed = all(rename(part, one.names) == there for part, there in zip(one.access.index, one.index, strict=True))
+    fixed = all(rename(simplify(part), one.names) == there for part, there in zip(one.access.index, one.index, strict=True))
     if not fixed or any(True for loop in loops for bound in (loop.lo, loop.hi) for _ in loads_of(bound)):
         return []  # where it writes, or whether, may depend on what is written meanwhile
     groups = [frozenset([loop]) for loop in old]
