@@ -229,7 +229,8 @@ def _require_readable(nest: Nest, place: Placement, parts: Sequence[Stmt], outer
         if sides_left(access.index, access.buffer.shape, place_facts(nest, access.loops, access.conditions)):
             raise Refusal(
                 "TL-S303",
-                f"how far {place.stage!r} is needed is not known exactly, and {access.buffer.name!r} has nothing to read further on",
+                f"how far {place.stage!r} is needed is known by a bound alone, up to which {access.buffer.name!r} has nothing to read; "
+                f"move {place.stage!r} before the loops that read it are cut",
                 stage=place.stage,
                 loop=loop,
             )
