@@ -21,6 +21,7 @@ giving something of its own. What goes wrong there is needed for other values, a
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -64,6 +65,8 @@ MIXED: Final = 24
 """How often each operand is filled in its own way: enough for a condition that holds of one in ten to hold once, 92 times in 100."""
 TOLD: Final = 8
 """How many of the program's own numbers fill all operands."""
+HELD: Final = 1 << 22
+"""Elements of an operand above which sizes are too large to try: an operand need not be read whole, or at all."""
 WITNESSES: Final = 2
 """How many of them at which the directive is refused."""
 
@@ -87,8 +90,11 @@ class Question:
         other = False
         for extents in (*due, *(found for found in (*sizes(self.case), *self.others(before)) if found not in due)):
             stores = max(work(nest.body, sizes_of(extents)) for nest in (forced, plain))
+            held = (math.prod(value_of(part, extents) for part in entry["shape"]) for entry in self.case["inputs"])
+            if stores > WORK or any(elements > HELD for elements in held):
+                continue
             feeds = self.feeds(extents, loaded=loaded)
-            if stores > WORK or stores * len(feeds) > left:
+            if stores * len(feeds) > left:
                 continue
             left -= stores * len(feeds)
             verdict: bool | None = None
