@@ -61,7 +61,8 @@ def test_dense_is_a_product_with_the_transposed_weight(lead: Any, biased: bool) 
 def test_softmax_and_log_softmax_are_scipys(axis: int) -> None:
     x = array(3, 5, 4) * 20
     (X,) = feed(x)
-    check(ops.softmax(X, axis), [X], (x,), scipy.special.softmax(x.astype("f8"), axis))
+    for value in (ops.softmax(X, axis), ops.softmax(X, dim=axis), ops.softmax(X, axis=axis)):
+        check(value, [X], (x,), scipy.special.softmax(x.astype("f8"), axis))
     check(ops.log_softmax(X, axis), [X], (x,), scipy.special.log_softmax(x.astype("f8"), axis))
 
 
@@ -265,6 +266,7 @@ REFUSED = {
     "max_pool2d: a window of 9 does not fit 6 elements padded by 0": lambda: ops.max_pool2d(X4, 9),
     "max_pool2d: padding 2 is more than half of kernel_size 3": lambda: ops.max_pool2d(X4, 3, padding=2),
     "softmax: axis 2 is none of the 2 axes of X: float32[4, 6]": lambda: ops.softmax(X2, axis=2),
+    "softmax: dim=0 and axis=1 are two words for one axis; give one of them": lambda: ops.softmax(X2, dim=0, axis=1),
     "layer_norm: normalized_shape 4 is not the last axes of X: float32[4, 6]": lambda: ops.layer_norm(X2, 4),
     "layer_norm: weight has 1 axes, but is W: float32[5, 7]": lambda: ops.layer_norm(X2, 6, W2),
     "gelu: approximate 'sign' is not one of 'none', 'tanh'": lambda: ops.gelu(X2, approximate="sign"),

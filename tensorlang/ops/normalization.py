@@ -32,7 +32,14 @@ def _without(entries: Sequence[Entry], axis: int) -> tuple[Entry, ...]:
     return (*entries[:axis], *entries[axis + 1 :])
 
 
-def _exponentials(op: str, input: Tensor, axis: int, name: str | None) -> tuple[int, Tensor, Tensor, Tensor]:
+def _one_axis(op: str, dim: object, axis: object) -> object:
+    """The axis that one of two words names. Raises `DefinitionError` where both do, and differ."""
+    if isinstance(axis, int) and isinstance(dim, int) and dim not in (-1, axis):
+        raise DefinitionError(f"{op}: dim={dim!r:.40} and axis={axis!r:.40} are two words for one axis; give one of them")
+    return dim if axis is None else axis
+
+
+def _exponentials(op: str, input: Tensor, axis: object, name: str | None) -> tuple[int, Tensor, Tensor, Tensor]:
     """The axis; for each row along it the maximum m; exp(x - m); and for each row the sum of these."""
     input = need(op, "input", input, least=1)
     floating(op, "input", input)
@@ -51,12 +58,13 @@ def _exponentials(op: str, input: Tensor, axis: int, name: str | None) -> tuple[
     return along, most, powers, total
 
 
-def softmax(input: Tensor, axis: int = -1, name: str | None = "softmax") -> Tensor:
-    """`y = exp(x - m) * (1 / sum(exp(x - m)))` along `axis`, with `m` the maximum of the row; the shape of the input.
+def softmax(input: Tensor, dim: int = -1, name: str | None = "softmax", *, axis: int | None = None) -> Tensor:
+    """`y = exp(x - m) * (1 / sum(exp(x - m)))` along `dim`, with `m` the maximum of the row; the shape of the input.
 
-    Raises `DefinitionError` for an axis that the input does not have, or elements that are not floating point.
+    `axis` is NumPy's word for `dim`. Raises `DefinitionError` for one that the input does not have, for two that differ, or elements that
+    are not floating point.
     """
-    along, _, powers, total = _exponentials("softmax", input, axis, name)
+    along, _, powers, total = _exponentials("softmax", input, _one_axis("softmax", dim, axis), name)
 
     def element(at: tuple[Expr, ...]) -> Expr:
         return cast(powers[at] * (1.0 / total[_without(at, along)]), input.dtype)
@@ -64,12 +72,13 @@ def softmax(input: Tensor, axis: int = -1, name: str | None = "softmax") -> Tens
     return define(input.shape, index_names(input.ndim), element, name)
 
 
-def log_softmax(input: Tensor, axis: int = -1, name: str | None = "log_softmax") -> Tensor:
-    """`y = x - m - log(sum(exp(x - m)))` along `axis`, with `m` the maximum of the row; the shape of the input.
+def log_softmax(input: Tensor, dim: int = -1, name: str | None = "log_softmax", *, axis: int | None = None) -> Tensor:
+    """`y = x - m - log(sum(exp(x - m)))` along `dim`, with `m` the maximum of the row; the shape of the input.
 
-    Raises `DefinitionError` for an axis that the input does not have, or elements that are not floating point.
+    `axis` is NumPy's word for `dim`. Raises `DefinitionError` for one that the input does not have, for two that differ, or elements that
+    are not floating point.
     """
-    along, most, _, total = _exponentials("log_softmax", input, axis, name)
+    along, most, _, total = _exponentials("log_softmax", input, _one_axis("log_softmax", dim, axis), name)
 
     def element(at: tuple[Expr, ...]) -> Expr:
         row = _without(at, along)

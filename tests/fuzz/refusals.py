@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 from unittest import mock
@@ -88,7 +88,8 @@ class Question:
         due = self.witnesses(before, directive)
         told, left = False, EFFORT
         other = False
-        for extents in (*due, *(found for found in (*sizes(self.case), *self.others(before)) if found not in due)):
+        more = [*self.larger(before, due), *sizes(self.case), *self.others(before)]
+        for extents in (*due, *(found for found in more if found not in due)):
             stores = max(work(nest.body, sizes_of(extents)) for nest in (forced, plain))
             held = (math.prod(value_of(part, extents) for part in entry["shape"]) for entry in self.case["inputs"])
             if stores > WORK or any(elements > HELD for elements in held):
@@ -143,6 +144,13 @@ class Question:
         shapes = [entry["shape"] for entry in self.case["inputs"]]
         possible = [each for each in found if all(value_of(part, each) >= 0 for shape in shapes for part in shape)]
         return [each for place, each in enumerate(possible) if each not in possible[:place]]
+
+    def larger(self, before: Nest, due: Sequence[dict[str, int]]) -> Iterator[dict[str, int]]:
+        """The smallest of these and a little more: of iterations that are in each other's way a third one may make the difference."""
+        bounds = before.bounds
+        for each, more in itertools.product(due[:2], (1, 2, 3)):
+            grown = {name: min(each[name] + more, most) for name, (_, most) in bounds.items() if not name.startswith("m")}
+            yield {**each, **grown}
 
     def others(self, before: Nest) -> list[dict[str, int]]:
         """Small sizes at which a refusal may be needed, too: where unknowns decide, those of the proof need not be the right ones."""

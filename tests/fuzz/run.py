@@ -212,6 +212,8 @@ def one(text: str) -> int:
     answer = worker.ask({"case": from_json(text)})
     worker.stop()
     tell("passed" if answer["done"] is None else f"{answer['done']}: {answer['text']}")
+    for reject in answer["rejects"]:
+        tell(f"not needed: {reject}")
     return int(answer["done"] is not None)
 
 
