@@ -50,6 +50,10 @@ class FoldStorage(Directive):
         axis = require_int(self.axis, f"the axis of {self.tensor!r}", -rank, rank - 1) % rank
         extent = require_int(self.extent, "the extent of fold_storage", 1, MAX_BYTES)
         for around, storage, buffer in storages(nest, self.tensor):
+            held = buffer.shape[axis]
+            if isinstance(held, ir.Const) and extent > held.value:
+                reason = f"{self.tensor!r} has {held.value} places along axis {axis}, which are not folded into {extent}"
+                raise Refusal("TL-S005", reason, stage=self.tensor)
             outer = tuple(part for part in around if isinstance(part, For))
             if any(buffer in store.buffers and len(store.buffers) > 1 for store in stores(storage)):
                 raise Refusal("TL-S301", f"{self.tensor!r} is stored together with others, at one index for all", stage=self.tensor)

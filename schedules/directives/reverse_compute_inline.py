@@ -19,7 +19,7 @@ this is asked within one iteration of these, in which nothing that the consumer 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -75,9 +75,11 @@ class ReverseComputeInline(Directive):
         chain = {part.loop for part in own}
         if any(part != there for part, there in zip(read.index, last.index, strict=True) if followed(part, chain) is None):
             raise self._refusal("TL-S303", f"it does not read what {last.stage!r} stores in the same iteration")
-        self._require_there(nest, written, last, read.buffer, shared)
-        self._require_all(nest, written, last, read, shared)
         at, uses = _places(read, last, chain), 0
+        self._require_there(
+            nest, written, last, read.buffer, shared, kept=_keeps_order(nest, [at.get(part.loop) for part in own], last, shared)
+        )
+        self._require_all(nest, written, last, read, shared)
         shifted = any(not isinstance(place, Axis) for place in at.values())  # the begin of a strip that both share cancels out
 
         def filled(expr: Expr) -> Expr:
@@ -200,8 +202,11 @@ class ReverseComputeInline(Directive):
             raise self._refusal("TL-S301", f"{buffer.name!r} is computed together with other results")
         return found[0]
 
-    def _require_there(self, nest: Nest, consumer: Store, last: Store, operand: Buffer, shared: list[For]) -> None:
-        """Raise `Refusal` where something that the consumer uses is not computed, or has no storage, when the operand is completed."""
+    def _require_there(self, nest: Nest, consumer: Store, last: Store, operand: Buffer, shared: list[For], *, kept: bool) -> None:
+        """Raise `Refusal` where something that the consumer uses is not computed, or has no storage, when the operand is completed.
+
+        What it has stored itself is there, where its own iterations are `kept` in their order.
+        """
         path = path_to(nest.body, lambda part: part is last)
         around = next((part for part in path if isinstance(part, For) and part not in shared), None)
         everything = list(accesses(nest.body))
@@ -210,7 +215,8 @@ class ReverseComputeInline(Directive):
         late = {access.buffer for access in everything if access.writes and access.position >= start} if not shared else set()
         for one in everything if shared else ():
             if one.source == id(consumer) and one.buffer != operand:
-                self._require_passed(nest, one, [other for other in everything if start <= other.position <= one.position], shared)
+                passed = [other for other in everything if start <= other.position <= one.position]
+                self._require_passed(nest, one, [other for other in passed if not kept or other.source != id(consumer)], shared)
         housed = {buffer for part in path if isinstance(part, Alloc) for buffer in part.buffers}
         for load in (load for value in (*consumer.values, *consumer.index) for load in loads_of(value)):
             buffer = load.buffer
@@ -251,6 +257,12 @@ def _over_loops(nest: Nest, consumer: Store) -> Store:
     around = [part.loop for part in path_to(nest.body, lambda part: part is consumer) if isinstance(part, For)]
     index = tuple(over_loops(nest, part, around) for part in consumer.index)
     return replace(consumer, index=index, values=tuple(over_loops(nest, part, around) for part in consumer.values))
+
+
+def _keeps_order(nest: Nest, places: Sequence[Expr | None], last: Store, shared: Sequence[For]) -> bool:
+    """Do the loops of a consumer, one after the other, become those of the statement that completes its operand, inside the shared ones?"""
+    loops = [part for part in path_to(nest.body, lambda part: part is last) if isinstance(part, For) and part not in shared]
+    return places == [Axis(part.loop) for part in loops] and all(part.kind == "serial" for part in loops)
 
 
 def _places(read: Load, last: Store, chain: Collection[str]) -> dict[str, Expr]:

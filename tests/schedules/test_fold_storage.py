@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tests.schedules.judged import judge
 from tests.schedules.programs import blur, check, refused
 from tests.thinned import crossed
 
@@ -108,3 +109,12 @@ def test_a_stage_inside_whose_loops_another_is_folded_is_not_written_into_its_re
     s.fold_storage("C", 0, 2)
     refused(s, "TL-S301", "the loops of 'R' are already scheduled", "compute_inline", "R")
     check(s)
+
+
+def test_storage_is_not_folded_into_more_places_than_it_has() -> None:
+    x = tl.placeholder((8,), "int32", name="X")
+    h = tl.compute((8,), lambda i: x[i] + 1, name="h")
+    s = tl.Schedule(tl.compute((8,), lambda i: h[i] * 2, name="v"))
+    assert s.can("fold_storage", "h", 0, 9).error.reason == "'h' has 8 places along axis 0, which are not folded into 9"
+    s.fold_storage("h", 0, 8)
+    judge(s)

@@ -113,3 +113,30 @@ def test_rows_that_are_computed_side_by_side_go_into_one_another(read: Callable[
 def test_what_is_computed_meanwhile_in_the_row_is_not_there_yet(at: Callable[[Any], Any]) -> None:
     s = rows(plain, lambda g, i, j: g[i, at(j)])
     refused(s, "TL-S103", "which 'G' writes after its operand is begun", "reverse_compute_inline", "C")
+
+
+def steps(*, backwards: bool) -> tl.Schedule:
+    """Rows of a recurrence, each element of which takes the one before it; of an operand that is completed in its order, or the other."""
+    a = tl.placeholder((4, 6), "int32", name="A")
+    b = tl.compute((4, 6), lambda i, j: a[i, j] + 1, name="B")
+    s = tl.Schedule(
+        tl.recurrence((4, 6), lambda i, j, own: tl.select(j >= 1, own[i, j - 1], 0) + b[i, 5 - j if backwards else j], name="R")
+    )
+    s.fuse_loops("B.i", "R.i")
+    return s
+
+
+def test_a_consumer_that_reads_what_it_has_stored_keeps_the_order_of_its_iterations() -> None:
+    s = steps(backwards=False)
+    s.reverse_compute_inline("R")
+    judge(s)
+    assert "B: int32" not in str(s)
+    assert not steps(backwards=True).can("reverse_compute_inline", "R")
+
+
+def test_a_consumer_that_reads_what_it_has_stored_is_not_written_into_an_operand_whose_loops_run_otherwise() -> None:
+    """Cut into two, the operand's columns come in another order than the consumer's own."""
+    s = steps(backwards=False)
+    s.split("B.j", 2)
+    s.reorder("B.j_i", "B.j_o")
+    assert not s.can("reverse_compute_inline", "R")
