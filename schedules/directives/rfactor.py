@@ -135,7 +135,7 @@ class Rfactor(Directive):
         held, inside = conditions_around(nest, chain[0]), {part.loop for part in chain}
         swept: list[For] = []
         element: list[Expr] = []
-        for place, (part, extent) in enumerate(zip(store.index, store.buffers[0].shape, strict=True)):
+        for place, (part, extent) in enumerate(zip(store.index, _filled(nest, store), strict=True)):
             fixed = not closure(nest, axes_of(part)) & inside and not any(True for _ in loads_of(part))
             if fixed and access_guard(nest, replace(store.buffers[0], shape=(extent,)), (part,), outer, held) is None:
                 element.append(part)
@@ -312,6 +312,19 @@ def _is_scatter(nest: Nest, store: Store) -> bool:
         return True
     starts = [part for part in every if part.stage.endswith(".init")]
     return not any(part.stage == f"{store.stage}.init" or part.buffers == store.buffers for part in starts)
+
+
+def _filled(nest: Nest, store: Store) -> tuple[Expr, ...]:
+    """The extents of what a scatter combines into: as far as the stage goes that copies its first value, and not the padding beyond."""
+    shape = store.buffers[0].shape
+    starts = [part for part in stores(nest.body) if part.stage == f"{store.stage}.start" and part.buffers == store.buffers]
+    if len(starts) != 1:
+        return shape
+    around = [part for part in path_to(nest.body, lambda part: part is starts[0]) if isinstance(part, For)]
+    ends = {part.loop: part.hi for part in around if part.lo == ir.const(0) and not axes_of(part.hi)}
+    return tuple(
+        ends.get(part.name, extent) if isinstance(part, Axis) else extent for part, extent in zip(starts[0].index, shape, strict=True)
+    )
 
 
 def _moved(nest: Nest, store: Store, loop: str) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tests.schedules.judged import judge
 from tests.schedules.programs import blur, check, matmul, refusal
 from tests.thinned import crossed
 
@@ -335,3 +336,16 @@ def test_a_tile_of_partial_results_starts_wherever_they_are_read(depth: int) -> 
     s.rfactor("k_i_i")
     s.accumulate("C_acc_rf", at="C_rf.j")
     check(s)
+
+
+def test_partial_results_of_a_scatter_do_not_reach_into_padding() -> None:
+    """Nothing has written the padding of its storage, so that nothing is to be combined into it."""
+    place, r = tl.placeholder((8,), "uint8", name="I"), tl.reduce_axis(8, name="r")
+    zero = tl.compute((3,), lambda b: tl.cast(0, "int32"), name="Z")
+    count = tl.scatter(zero, r, lambda r: tl.clamp(place[r], 0, 2), lambda r: tl.cast(1, "int32"), name="S")
+    s = tl.Schedule(tl.compute((3,), lambda b: count[b] * 2, name="O"))
+    s.pad_to("S", 0, 4)
+    s.rfactor(s.split("S.r", 4)[0])
+    assert "for d0 in range(3)" in str(s)
+    assert "for d0 in range(4)" not in str(s)
+    judge(s)
