@@ -30,7 +30,7 @@ PICKED_DEPTH: Final = 32
 """The same where data pick panels, of which a cache holds a part each."""
 SHORT: Final = 3e-6
 """Seconds below which nothing is searched: a search takes as long as ten thousand such calls."""
-PARTS_COST: Final = 1.06
+PARTS_COST: Final = 1.05
 """What sums in parts of the depth are charged: their code is built in more than twice the time, and the model is not sure of less. Not
 where data pick panels: whole ones are not fetched ahead, so that they are slower than the model says."""
 CLOSE: Final = 1.1
