@@ -39,6 +39,7 @@ from tensorlang.schedules.rewriting.edit import (
     edit_stores,
     extent_of,
     path_to,
+    path_to_store,
     remove,
     require_single,
     require_stage,
@@ -261,7 +262,7 @@ def _over_loops(nest: Nest, consumer: Store) -> Store:
 
 def _keeps_order(nest: Nest, places: Sequence[Expr | None], last: Store, shared: Sequence[For]) -> bool:
     """Do the loops of a consumer, one after the other, become those of the statement that completes its operand, inside the shared ones?"""
-    loops = [part for part in path_to(nest.body, lambda part: part is last) if isinstance(part, For) and part not in shared]
+    loops = [part for part in path_to_store(nest, last) if isinstance(part, For) and part not in shared]
     return places == [Axis(part.loop) for part in loops] and all(part.kind == "serial" for part in loops)
 
 

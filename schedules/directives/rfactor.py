@@ -64,7 +64,18 @@ from tensorlang.schedules.legality.orders import reordered
 from tensorlang.schedules.legality.rewrites import idempotent
 from tensorlang.schedules.placement.local_copies import fresh_buffer, moving as moving_loops
 from tensorlang.schedules.rewriting.copies import FreshNames, copied, pruned
-from tensorlang.schedules.rewriting.edit import allocated_names, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
+from tensorlang.schedules.rewriting.edit import (
+    allocated_names,
+    edit_stores,
+    extent_of,
+    find_loop,
+    loops,
+    path_to,
+    path_to_store,
+    stage_of,
+    stages,
+    stores,
+)
 
 MAX_PARTIAL_BYTES = 1 << 30
 
@@ -320,7 +331,7 @@ def _filled(nest: Nest, store: Store) -> tuple[Expr, ...]:
     starts = [part for part in stores(nest.body) if part.stage == f"{store.stage}.start" and part.buffers == store.buffers]
     if len(starts) != 1:
         return shape
-    around = [part for part in path_to(nest.body, lambda part: part is starts[0]) if isinstance(part, For)]
+    around = [part for part in path_to_store(nest, starts[0]) if isinstance(part, For)]
     ends = {part.loop: part.hi for part in around if part.lo == ir.const(0) and not axes_of(part.hi)}
     return tuple(
         ends.get(part.name, extent) if isinstance(part, Axis) else extent for part, extent in zip(starts[0].index, shape, strict=True)

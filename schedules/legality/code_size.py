@@ -58,8 +58,8 @@ _CONVERTED: Final = 5
 _TILES: Final = 2
 """Copies of the body of a split that is peeled: for whole tiles, and for what is left."""
 _INTEGER_DIVISION: Final = 15
-_NEAR: Final = 4
-"""Elements between lanes up to which vectors are loaded whole."""
+NEAR: Final = 4
+"""Elements between lanes up to which vectors are loaded whole and shuffled; beyond, each lane is loaded by itself."""
 NO_LANES: Final = Lanes()
 _HALVES: Final = ("float16", "bfloat16")
 _WIDE: Final = 64
@@ -104,6 +104,11 @@ class _Context(NamedTuple):
     copies: tuple[tuple[str, int], ...] = ()
     lanes: Lanes = NO_LANES
 
+    @property
+    def once(self) -> _Context:
+        """The same without what copies it."""
+        return self._replace(copies=())
+
 
 def instructions(stmt: Stmt, register: int = REGISTER) -> float:
     """The instructions that are emitted for a statement, about, where a vector register has so many bits."""
@@ -145,7 +150,7 @@ def _outermost_parts(nest: Nest) -> tuple[Stmt, ...]:
 def _parts(stmt: Stmt, derived: DerivedAxes, around: _Context) -> Iterator[StatementSize]:
     match stmt:
         case Store():
-            size, choices = _stored(Identity((stmt,)), around._replace(copies=()))
+            size, choices = _stored(Identity((stmt,)), around.once)
             yield StatementSize(stmt.stage, size, around.copies, choices)
         case Prefetch():
             yield StatementSize(stmt.buffer.name, 2, around.copies)
@@ -153,7 +158,7 @@ def _parts(stmt: Stmt, derived: DerivedAxes, around: _Context) -> Iterator[State
             for part in body:
                 yield from _parts(part, derived, around)
         case If(cond, then, orelse):
-            size, choices = _found(Identity((cond,)), around._replace(copies=()))
+            size, choices = _found(Identity((cond,)), around.once)
             yield StatementSize("", 1 + size, around.copies, choices)
             yield from _parts(then, derived, around)
             if orelse is not None:
@@ -176,7 +181,7 @@ def _looped(stmt: For, derived: DerivedAxes, around: _Context) -> Iterator[State
         around = around._replace(copies=(*around.copies, (stmt.loop, extent or 1)))
     else:
         literal = isinstance(stmt.lo, Const) and isinstance(stmt.hi, Const)
-        size, choices = (0.0, 0) if literal else _found(Identity((stmt.lo, stmt.hi)), around._replace(copies=()))
+        size, choices = (0.0, 0) if literal else _found(Identity((stmt.lo, stmt.hi)), around.once)
         yield StatementSize("", 6 + size, around.copies, choices)
     split = derived.splits.get(stmt.loop)
     if split is not None and _has_rest(split):
@@ -294,7 +299,7 @@ def _weight(node: Expr, facts: Mapping[int, _NodeFacts], around: _Context, regis
     """Instructions of one node on operands that are there."""
     match node:
         case Load(Buffer() as buffer, index):
-            return _accessed(index, buffer.shape, around, registers, _NEAR)
+            return _accessed(index, buffer.shape, around, registers, NEAR)
         case Call(_, args, _):
             dtype = facts[id(args[0])].dtype
             return registers * (function_size(node, dtype) + _HALF * (dtype in _HALVES))

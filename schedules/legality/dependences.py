@@ -61,9 +61,13 @@ def conflict(
 
 def runs(nest: Nest, store: Store, around: For, outer: Sequence[For]) -> bool:
     """May a store within a loop run at all? It does not where its conditions contradict each other or the loops."""
+    return find(*instance(nest, write_of(nest, store, around, outer), "'", frozenset()).facts) is not None
+
+
+def write_of(nest: Nest, store: Store, around: For, outer: Sequence[For]) -> Access:
+    """The access of a store within a loop that writes."""
     found = accesses(around, tuple(outer), conditions_around(nest, around))
-    write = next(access for access in found if access.source == id(store) and access.writes)
-    return find(*instance(nest, write, "'", frozenset()).facts) is not None
+    return next(access for access in found if access.source == id(store) and access.writes)
 
 
 def met(nest: Nest, one: Access, others: Iterable[Access], shared: frozenset[str]) -> tuple[Access, dict[str, Any]] | None:
@@ -218,7 +222,7 @@ def overtaken(
             example = conflict(nest, one, two, shared, (order, *unless), either) if unless else example
         if example is not None and not unread(nest, one, two, shared, (order,)):
             last = [access for access in found[0] if access.writes and access.buffer.name == one.buffer.name]
-            if around[:-1] or not is_overwritten(nest, loop, one, two, last):
+            if outer or not is_overwritten(nest, loop, one, two, last):
                 return example
     return None
 

@@ -33,14 +33,18 @@ class DerivedAxes(NamedTuple):
         return cls(splits, above)
 
     def over(self, loops: Collection[str]) -> tuple[Relation, ...]:
-        """The relations of axes that follow from loops, each after those that its axes follow from."""
-        found: dict[Relation, None] = {}
-        waiting = sorted(self.above.keys() & loops) if self.above else []
-        for axis in waiting:
-            for relation in self.above.get(axis, ()):
-                found.pop(relation, None)  # it comes after all that lead to it
-                found[relation] = None
-                waiting += sides(relation)[1]
+        """The relations of axes that follow from loops, each once, after those of the axes that follow from its own."""
+        found: list[Relation] = []
+        seen: set[Relation] = set()
+        waiting = [(relation, False) for axis in sorted(self.above.keys() & loops) for relation in self.above[axis]] if self.above else []
+        while waiting:
+            relation, done = waiting.pop()
+            if done:
+                found.append(relation)
+            elif relation not in seen:
+                seen.add(relation)
+                waiting.append((relation, True))
+                waiting += [(further, False) for made in sides(relation)[1] for further in self.above.get(made, ())]
         return tuple(found)
 
 
@@ -74,7 +78,7 @@ class Lanes(NamedTuple):
                 elif self.moves((atom,)):
                     return None
             stride = _times(*stride, extent)
-        for relation in reversed(self.relations):
+        for relation in self.relations:
             match relation:
                 case FuseRelation(fused, outer, inner, _, _, extent):
                     own = steps.get(inner, {})

@@ -14,7 +14,7 @@ for another order of iterations (`reorder`, `fission`, `fuse_loops`, `rfactor`),
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tensorlang.algebra.bounds import conjuncts
@@ -22,7 +22,7 @@ from tensorlang.algebra.polyhedra import Image, uncovered
 from tensorlang.ir import Alloc, Axis, Compare, Const, Expr, For, FuseRelation, Nest, Stmt, Unary, const
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, in_scope
-from tensorlang.ir.traverse import axes_of, loads_of
+from tensorlang.ir.traverse import axes_of, loads_of, read_in
 from tensorlang.schedules.legality.accesses import Access, accesses
 from tensorlang.schedules.legality.in_bounds import place_facts
 from tensorlang.schedules.legality.instances import instance
@@ -74,20 +74,19 @@ def _come_first(nest: Nest, writes: Sequence[Access], read: Access, around: Sequ
             known += [Compare("le", const(0), part), Compare("lt", part, extent)]
     wanted = place_facts(nest, read.loops, known)
     earlier = [write for write in writes if write.position < read.position and not any(map(_is_told_by_data, write.index))]
-    here = [
-        (place_facts(nest, write.loops, write.conditions), list(zip(index, write.index, strict=True)))
-        for write in (_under(nest, write, read, read.loops, written) for write in earlier)
-        if write is not None and _is_exact(nest, write, read.loops)
-    ]
+
+    def told(loops: Sequence[For]) -> Iterator[Access]:
+        """The stores of which loops that are shared with the read say which instances there are, where it is made."""
+        for write in earlier:
+            made = _under(nest, write, read, loops, written)
+            if made is not None and _is_exact(nest, made, loops):
+                yield made
+
+    here = [(place_facts(nest, write.loops, write.conditions), list(zip(index, write.index, strict=True))) for write in told(read.loops)]
     if here and uncovered(wanted, *here) is None:
         return True
     outer = frozenset(loop.loop for loop in around)
-    before_it = [
-        _not_later(nest, write, read, outer, index)
-        for write in (_under(nest, write, read, around, written) for write in earlier)
-        if write is not None and _is_exact(nest, write, around)
-    ]
-    images = [image for image in before_it if image is not None]
+    images = [image for write in told(around) if (image := _not_later(nest, write, read, outer, index)) is not None]
     return bool(images) and uncovered(wanted, *images) is None
 
 
@@ -100,7 +99,7 @@ def _under(nest: Nest, write: Access, read: Access, shared: Sequence[For], writt
     asked = set(conjuncts(read.conditions))
     told = [condition for condition in conjuncts(write.conditions) if _is_told_by_data(condition)]
     for condition in told:
-        changes = any(getattr(load.buffer, "name", "") in written for load in loads_of(condition))
+        changes = not read_in(condition).isdisjoint(written)
         if condition not in asked or changes or not closure(nest, axes_of(condition)) & own <= common:
             return None
     return replace(write, conditions=tuple(part for part in conjuncts(write.conditions) if part not in told)) if told else write

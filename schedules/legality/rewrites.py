@@ -36,7 +36,7 @@ from tensorlang.ir import (
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, derived_values, equations, in_scope, sides
-from tensorlang.ir.traverse import axes_of, expressions, loads_of, map_children, statements
+from tensorlang.ir.traverse import axes_of, expressions, loads_of, map_children, read_in, statements
 from tensorlang.schedules.legality.accesses import Access, facts_of
 from tensorlang.schedules.legality.instances import Instance, rename
 from tensorlang.schedules.rewriting.edit import stores
@@ -154,7 +154,7 @@ def idle(nest: Nest, chain: Sequence[For], write: Access, copied: Collection[str
     tied = [closure(nest, axes_of(loop.lo) | axes_of(loop.hi) | {loop.loop}) & names for loop in loops]
     tied += [closure(nest, axes_of(cond)) & names for cond in conjuncts(write.conditions)]
     tied += [closure(nest, sides(relation)[1]) & names for relation in in_scope(nest, names)]
-    own = _all_inside(chain[-1].body) if _reads((*store.index, *store.values, *write.conditions), copied) else []
+    own = _expressions(chain[-1].body) if _reads((*store.index, *store.values, *write.conditions), copied) else []
     busy = closure(nest, frozenset().union(*map(axes_of, (*store.index, *store.values, *own)))) & names
     while more := {name for group in tied if group & busy for name in group - busy}:
         busy |= more
@@ -241,16 +241,15 @@ def _undisturbed(loop: For, write: Access, copied: Collection[str] = ()) -> tupl
     written = {buffer.name for part in every for buffer in part.buffers if buffer.name not in copied}
     around = [expr for part in loops for expr in (part.lo, part.hi)]
     spoken = [*store.values, *store.index, *write.conditions, *around]
-    spoken += _all_inside(loop.body) if _reads(spoken, copied) else []
-    disturbed = any(getattr(load.buffer, "name", "") in written for expr in spoken for load in loads_of(expr))
-    return None if disturbed else store, loops
+    spoken += _expressions(loop.body) if _reads(spoken, copied) else []
+    return None if _reads(spoken, written) else store, loops
 
 
 def _reads(exprs: Iterable[Expr], buffers: Collection[str]) -> bool:
-    return any(getattr(load.buffer, "name", "") in buffers for expr in exprs for load in loads_of(expr))
+    return any(not read_in(expr).isdisjoint(buffers) for expr in exprs)
 
 
-def _all_inside(stmt: Stmt) -> list[Expr]:
+def _expressions(stmt: Stmt) -> list[Expr]:
     return [expr for part in statements(stmt) for expr in expressions(part)]
 
 
@@ -273,7 +272,7 @@ def told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
     known = {atom.name for part in terms for atom in part if isinstance(atom, Axis) and len(part) == 1}
     private = set(allocations(chain[-1].body))
     hidden = any(load.buffer in private for value in store.values for load in loads_of(value))
-    spoken = [expr for part in statements(chain[-1].body) for expr in expressions(part)] if hidden else store.values
+    spoken = _expressions(chain[-1].body) if hidden else store.values
     derived = {axis: value for relation in nest.relations for axis, value in derived_values(relation).items()}
 
     def is_told(axis: str) -> bool:

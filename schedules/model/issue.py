@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final, NamedTuple
 
+from tensorlang.schedules.legality.code_size import NEAR
 from tensorlang.schedules.model.forwarding import waits
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.program import Loop, Part, Statement, statements
@@ -23,8 +24,6 @@ ENTRY: Final = 4.0
 """Cycles to begin and leave a loop: its first addresses, and its end where that is predicted wrongly; ends of short loops seldom are."""
 PREFETCHED: Final = 4
 """Lines of a run that are waited for before the hardware fetches the next ones ahead."""
-NEAR: Final = 4
-"""Elements between lanes up to which vectors are loaded whole and shuffled; beyond, each lane is loaded by itself."""
 
 MASKS: Final = {512: 2.0, 256: 8.0, 128: 24.0}
 """Slots of the mask of a vector and of what it guards, by the bits of vectors: AVX-512 has registers for masks; AVX2 compares the loop's

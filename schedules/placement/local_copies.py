@@ -19,8 +19,7 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.relations import bounds, closure, in_scope, relation_names, renamed, sides
 from tensorlang.ir.traverse import axes_of, substitute
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.legality.accesses import accesses, conditions_around
-from tensorlang.schedules.legality.dependences import repeated, runs
+from tensorlang.schedules.legality.dependences import repeated, runs, write_of
 from tensorlang.schedules.rewriting.edit import axis_names, literal_extent
 
 
@@ -155,8 +154,7 @@ def require_distinct(
         return
     combining = None
     if store.reducer is not None and all(part.kind in ("serial", "unroll") for part in tile):
-        found = accesses(loop, tuple(outer[:-1]), conditions_around(nest, loop))
-        combining = next(access for access in found if access.source == id(store) and access.writes)
+        combining = write_of(nest, store, loop, outer[:-1])
     example = repeated(nest, store, tile, outer, inside, first=combining)
     if example is not None and runs(nest, store, loop, outer[:-1]):
         raise Refusal(

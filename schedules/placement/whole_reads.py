@@ -14,14 +14,12 @@ So is a copy that takes the padding of the box.
 
 from __future__ import annotations
 
-from tensorlang import ir
-from tensorlang.algebra.polyhedra import find
-from tensorlang.ir import Compare, Nest
+from tensorlang.ir import Nest
 from tensorlang.ir.printer import text
 from tensorlang.ir.traverse import loads_of
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import accesses
-from tensorlang.schedules.legality.in_bounds import is_whole_axis, place_facts
+from tensorlang.schedules.legality.in_bounds import is_whole_axis, place_facts, sides_left
 from tensorlang.schedules.placement.producer_placement import Placement, StoredBox
 
 
@@ -37,7 +35,7 @@ def require_whole_reads(nest: Nest, place: Placement, box: StoredBox, loop: str 
         for part, end in zip(box.whole(access.index), box.ends, strict=True):
             if any(True for _ in loads_of(part)) or is_whole_axis(part, end, access.loops, nest.relations):
                 continue
-            if find(*facts, Compare("lt", part, ir.const(0))) is not None or find(*facts, Compare("ge", part, end)) is not None:
+            if sides_left((part,), (end,), facts):
                 raise Refusal(
                     "TL-S301",
                     f"{access.stage!r} reads {place.stage!r} at {text(part)}, which it need not have as a whole: a copy of its box, or of "

@@ -129,7 +129,7 @@ def uncovered(wanted: Sequence[Expr], *images: Image) -> dict[Expr, int] | None:
         if isinstance(axis, Axis):
             here.variable(axis)
     reached = [_reached(here, *image) for image in images]
-    if None in reached or not _holds_no_unknowns(here):
+    if None in reached:
         return {}
     space = f"[{', '.join(here.variables.values())}]"
     isl, context = _isl(), _context()

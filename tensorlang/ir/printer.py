@@ -169,7 +169,7 @@ def printed_lines(nest: Nest, marks: Mapping[str, str] | None = None) -> list[tu
 def _declared(buffer: Buffer, name: Callable[[str], str] = short) -> str:
     extents = [text(extent, name) for extent in buffer.shape]
     for axis, (extent, held) in enumerate(zip(buffer.shape, buffer.allocated, strict=False)):
-        extents[axis] += "" if held == extent else f" of {text(held)}"
+        extents[axis] += "" if held == extent else f" of {text(held, name)}"
     return f"{buffer.name}: {buffer.dtype}[{', '.join(extents)}]{f' over {buffer.over}' if buffer.over else ''}"
 
 

@@ -15,10 +15,11 @@ from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.emission.emit import emit
 from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import target
-from tensorlang.ir import Nest
+from tensorlang.ir import FuseRelation, Nest, Relation, SplitRelation, const
 from tensorlang.ir.functions import FUNCTIONS
 from tensorlang.schedules.legality.budget import MAX_INSTRUCTIONS
 from tensorlang.schedules.legality.code_size import FUNCTIONS as COUNTED, growth, instructions, parts
+from tensorlang.schedules.legality.derived_axes import DerivedAxes
 from tensorlang.schedules.strategies import choose
 from tests.thinned import crossed, few
 
@@ -289,3 +290,13 @@ def test_lanes_that_are_near_are_picked_out_of_whole_vectors(step: int, alone: b
 
     assert size(1) < size(step) <= size(9)
     assert (size(step) == size(9)) == alone
+
+
+def test_a_loop_that_was_split_and_fused_again_and_again_is_looked_through_once() -> None:
+    """Each time its axis is reached over two loops: to follow each of both would double the work with every turn."""
+    relations: list[Relation] = []
+    for turn in range(40):
+        relations.append(SplitRelation(f"axis{turn}", f"outer{turn}", f"inner{turn}", 2, const(0), const(64)))
+        relations.append(FuseRelation(f"axis{turn + 1}", f"outer{turn}", f"inner{turn}", const(0), const(0), const(2)))
+    found = DerivedAxes.of(relations).over(("axis40",))
+    assert found == tuple(relations), "the axes that follow from others come first, as their steps are found from theirs"
