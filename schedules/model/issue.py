@@ -36,6 +36,8 @@ FORWARDED: Final = 2.0
 """Latencies of L1 from the store of a sum until its next load has it: 7 or 8 cycles on a Zen 3, whose L1 gives in 4 (Fog's tables)."""
 BRANCH: Final = 2.0
 """Slots of a condition that is the same for a whole vector: a comparison and a jump."""
+PLACED: Final = 16
+"""Bytes of which the addresses of operands are multiples, by the ABI's promise of `malloc`; NumPy's large arrays begin just so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +45,19 @@ class Cycles:
     """What a statement takes: in the units of arithmetic (or waiting for a chain), and for loads and stores.
 
     `ahead`: cycles of other work that the window of the core holds, behind which a wait is hidden; `asked`: lines of each buffer that it
-    holds, which are waited for together.
+    holds, which are waited for together; `split`: stores to a line that lie on the next one too, of buffers that are written turned.
     """
 
     arithmetic: float = 0.0
     loads: float = 0.0
     ahead: float = 0.0
     asked: Mapping[str, float] = field(default_factory=dict)
+    split: Mapping[str, float] = field(default_factory=dict)
 
     def __add__(self, other: Cycles) -> Cycles:
-        return Cycles(
-            self.arithmetic + other.arithmetic, self.loads + other.loads, max(self.ahead, other.ahead), {**self.asked, **other.asked}
-        )
+        ahead = max(self.ahead, other.ahead)
+        asked, split = {**self.asked, **other.asked}, {**self.split, **other.split}
+        return Cycles(self.arithmetic + other.arithmetic, self.loads + other.loads, ahead, asked, split)
 
 
 def issued(parts: tuple[Part, ...], machine: Machine) -> dict[int, Cycles]:
@@ -106,6 +109,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     anew = serial is not None and serial.name in statement.moving
     moves: list[_Moves] = []
     lines: list[tuple[str, float, float]] = []
+    split: dict[str, float] = {}
     waiting, farthest = 0.0, 1.0
     for access, offsets in _alike(statement):
         moving = access.steps()
@@ -114,7 +118,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         apart = 0.0 if vector is None else abs(moving.get(vector.name, 0.0))
         if apart and any(abs(moving.get(loop.name, 0.0)) == 1 for loop in products):  # products lie side by side, those of a lane first
             apart = 1.0
-        each, shuffles, run = 1.0, 0.0, None if vector is None or apart != 1 else vector
+        each, shuffles, again, run = 1.0, 0.0, 1.0, None if vector is None or apart != 1 else vector
         if apart not in (0.0, 1.0):
             stored = access.writes and not access.reads
             beside = (loop for loop in path if loop is not vector and abs(moving.get(loop.name, 0.0)) == 1 and loop.trips >= NEAR)
@@ -122,13 +126,19 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
             if run is not None:  # the rows that lie side by side are turned in registers, and stored as runs of so many elements
                 each = lanes / min(lanes, run.trips)
                 shuffles = vectors * (math.log2(lanes / each) + each - 1)
+                if len(statement.accesses) > 1:  # what registers hold is written while the next tile is summed
+                    placed = PLACED if access.buffer.memory == "argument" else machine.line
+                    crossing = _crossings(access, moving, run.name, offsets, lanes / each, machine.line, placed)
+                    split[access.buffer.name] = crossing * machine.line / (lanes / each * access.element)
+                    if _evict(lanes, round(apart) * access.element, machine):
+                        again = machine.caches[1].latency * ports.stores
             elif apart <= NEAR and not access.writes:
                 each, farthest, shuffles = apart, max(farthest, 2 * apart), vectors * apart
             else:
                 each = min(float(lanes), vector.trips if vector is not None else 1.0)
                 shuffles = vectors * each
         waiting += _shared(statement, moving, copies, vectors) if anew else 0.0
-        done, kept = vectors * each, 0.0
+        done, kept = vectors * each * again, 0.0
         if serial is not None and serial.name not in moving:
             kept, done = done if access.reads else 0.0, done / serial.trips
         touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
@@ -148,7 +158,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     for tile in rest:
         more, moved, _ = body.cycles(tile)
         arithmetic, memory = arithmetic + more * tile.share, memory + moved * tile.share
-    return Cycles(arithmetic * times, memory * times, ahead, asked)
+    return Cycles(arithmetic * times, memory * times, ahead, asked, split)
 
 
 class _Moves(NamedTuple):
@@ -286,6 +296,16 @@ def _elements(access: LinearAccess, offsets: Collection[tuple[int, ...]], copies
     return min(total, len(offsets) * math.prod(count for name, count in copies.items() if name in moving))
 
 
+def _evict(rows: int, apart: int, machine: Machine) -> bool:
+    """Do rows that are written side by side fall into so few sets of L1 that no line stays there until the next tile?
+
+    Each of their stores then waits for its line from L2, one after the other.
+    """
+    cache = machine.caches[0]
+    whole = cache.size // cache.ways
+    return rows / min(rows, whole // math.gcd(apart, whole)) >= cache.ways
+
+
 def _shared(statement: Statement, moving: Mapping[str, float], copies: Mapping[str, int], vectors: float) -> float:
     """Vectors that wait in registers from one turn of the outermost unrolled loop of a reduction until the next turns read them again."""
     turns = next((count for name, count in copies.items() if count > 1 and name in moving and name not in statement.moving), 1)
@@ -294,11 +314,20 @@ def _shared(statement: Statement, moving: Mapping[str, float], copies: Mapping[s
 
 
 def _crossings(
-    access: LinearAccess, moving: Mapping[str, float], run: str, offsets: Collection[tuple[int, ...]], lanes: float, line: int
+    access: LinearAccess,
+    moving: Mapping[str, float],
+    run: str,
+    offsets: Collection[tuple[int, ...]],
+    lanes: float,
+    line: int,
+    placed: int = 0,
 ) -> float:
-    """The share of contiguous vectors that lie on two lines: of those that begin at all multiples of what all steps are multiples of."""
+    """The share of contiguous vectors that lie on two lines: of those that begin at all multiples of what all steps are multiples of.
+
+    The buffer begins at a line, or at some multiple of `placed` bytes.
+    """
     whole = int(lanes) * access.element
     steps = [step for name, step in moving.items() if name != run]
     steps += [sum(place * stride for place, stride in zip(offset, access.strides, strict=True)) for offset in offsets]
-    apart = math.gcd(whole, *(round(step) * access.element for step in steps))
+    apart = math.gcd(whole, placed, *(round(step) * access.element for step in steps))
     return max(0.0, min(whole, line) - apart) / line
