@@ -18,15 +18,16 @@ from functools import partial
 from operator import is_
 
 from tensorlang.algebra.polyhedra import uncovered
+from tensorlang.algebra.rules import FALSE
 from tensorlang.definition.expr import MAX_DEPTH
-from tensorlang.ir import Alloc, Axis, Block, Buffer, Expr, For, Load, Nest, Prefetch, Stmt, Store, allocate
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For, Load, Nest, Prefetch, Stmt, Store, Unary, allocate
 from tensorlang.ir.mentions import among, map_among, mentions
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, derived_values, in_scope
 from tensorlang.ir.traverse import axes_of, depth, expressions, loads_of, map_own_expressions, rewrite, statements, substitute, walk
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.directives.compute_at import producer, producer_parts
-from tensorlang.schedules.legality.accesses import accesses
+from tensorlang.schedules.legality.accesses import Access, accesses
 from tensorlang.schedules.legality.dependences import met
 from tensorlang.schedules.legality.in_bounds import is_whole_axis, place_facts
 from tensorlang.schedules.rewriting.copies import derived, pruned
@@ -79,7 +80,7 @@ class ComputeInline(Directive):
         values = {buffer.name: substitute(value, follow) for buffer, value in zip(store.buffers, store.values, strict=True)}
         self._require_around(nest, store, closure(nest, frozenset().union(*map(axes_of, values.values())) - set(axes)), readers)
         self._require_small(values, readers)
-        self._require_kept(nest, store, readers)
+        self._require_kept(nest, store, readers, axes, follow)
         self._require_computed(nest, store, buffers)
 
         def written(expr: Expr) -> Expr:
@@ -153,8 +154,11 @@ class ComputeInline(Directive):
                     reason = f"{access.stage!r} reads more of {self.stage!r} than is computed: its padding; inline it first"
                     raise Refusal("TL-S301", reason, stage=self.stage)
 
-    def _require_kept(self, nest: Nest, store: Store, readers: list[Stmt]) -> None:
-        """Raise `Refusal` where an element that the expression reads is written after that and before, or while, a reader uses it."""
+    def _require_kept(self, nest: Nest, store: Store, readers: list[Stmt], axes: list[str], follow: dict[str, Expr]) -> None:
+        """Raise `Refusal` where an element that the expression reads is written after that and before, or while, a reader uses it.
+
+        A reader reads before it writes: of its own writes those of other iterations are in the way.
+        """
         used = reads(store)
         order = list(among(nest.body, used | {buffer.name for buffer in store.buffers}))
         late = [part for part in order[next(at for at, part in enumerate(order) if part is store) + 1 :] if isinstance(part, Store)]
@@ -165,12 +169,17 @@ class ComputeInline(Directive):
         around = {part.loop for part in path_to_store(nest, store) if isinstance(part, For)}
         for reader in readers:
             path = [part for part in path_to(nest.body, partial(is_, reader)) if isinstance(part, For)]
+            inner = [part.loop for part in path if part.loop not in around]
             whole = {id(part) for part in statements(next((part for part in path if part.loop not in around), reader))}
             last = max((access.position for access in everything if access.source in whole), default=-1)
             shared = frozenset(around & {part.loop for part in path})
+            uses = [access for access in everything if access.source == id(reader) and not access.writes and access.buffer in store.buffers]
             for one in read:
-                between = (other for other in everything if other.writes and one.position < other.position <= last)
-                found = met(nest, one, between, shared)
+                between = [other for other in everything if other.writes and one.position < other.position <= last]
+                found = met(nest, one, (other for other in between if other.source != id(reader)), shared)
+                own = [other for other in between if other.source == id(reader)]
+                for use in uses if inner and own and found is None else ():
+                    found = found or met(nest, _read_for(one, use, axes, follow), own, shared, [_apart(inner)])
                 if found is not None:
                     other, example = found
                     reason = f"it reads {example['element']}, which {other.stage!r} writes before it is used"
@@ -187,6 +196,21 @@ class ComputeInline(Directive):
                 reason = f"{self.stage!r} reads {held[0]!r}, which is only there inside its own loops; inline it first"
                 raise Refusal("TL-S301", reason, stage=self.stage)
         return found
+
+
+def _read_for(read: Access, use: Access, axes: list[str], follow: dict[str, Expr]) -> Access:
+    """What the expression reads, where one reads its value that has it written in."""
+    there = dict(zip(axes, use.index, strict=True))
+    index, conditions = (tuple(substitute(substitute(part, follow), there) for part in parts) for parts in (read.index, read.conditions))
+    return replace(use, buffer=read.buffer, index=index, conditions=(*use.conditions, *conditions))
+
+
+def _apart(loops: list[str]) -> Expr:
+    """Two instances differ in one of these loops."""
+    found: Expr = FALSE
+    for loop in loops:
+        found = Binary("or", found, Unary("not", Compare("eq", Axis(f"{loop}'"), Axis(f"{loop}''"))))
+    return found
 
 
 def reads(part: Stmt) -> set[str]:

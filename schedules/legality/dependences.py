@@ -70,12 +70,17 @@ def write_of(nest: Nest, store: Store, around: For, outer: Sequence[For]) -> Acc
     return next(access for access in found if access.source == id(store) and access.writes)
 
 
-def met(nest: Nest, one: Access, others: Iterable[Access], shared: frozenset[str]) -> tuple[Access, dict[str, Any]] | None:
-    """The first of some accesses that meets another in the same iteration of the loops `shared`, where either writes, and an example."""
+def met(
+    nest: Nest, one: Access, others: Iterable[Access], shared: frozenset[str], order: Sequence[Expr] = ()
+) -> tuple[Access, dict[str, Any]] | None:
+    """The first of some accesses that meets another in the same iteration of the loops `shared`, where either writes, and an example.
+
+    `order`: what else has to hold, over axes marked `'` and `''`.
+    """
     for other in others:
         own = one.source == other.source and one.writes == other.writes
         if other.buffer == one.buffer and (one.writes or other.writes) and not own:
-            example = conflict(nest, one, other, shared, ())
+            example = conflict(nest, one, other, shared, order)
             if example is not None:
                 return other, example
     return None

@@ -14,12 +14,13 @@ for another order of iterations (`reorder`, `fission`, `fuse_loops`, `rfactor`),
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.polyhedra import Image, uncovered
-from tensorlang.ir import Alloc, Axis, Compare, Const, Expr, For, FuseRelation, Nest, Stmt, Unary, const
+from tensorlang.ir import Alloc, Axis, Block, Compare, Const, Expr, For, FuseRelation, Nest, Stmt, Unary, const
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of, read_in
@@ -31,24 +32,44 @@ from tensorlang.schedules.rewriting.edit import loops, path_to_loop
 
 
 def refilled(nest: Nest, parts: Sequence[Stmt], around: Sequence[For]) -> set[str]:
-    """The storage that nothing but `parts` uses, each reading only what it has itself written before in one iteration of `around`.
+    """The storage of which each of `parts` reads only what it has itself written before in one iteration of `around`.
 
-    Every read needs plain stores that come before it, in the same iteration of all loops that they share with it or in an earlier one of
-    those inside `around`, and that write, in all their instances there, every element that the read may ask for. What is written in
-    between to such an element was written in this iteration, too. A combining store reads what it combines into.
+    Whatever else uses it stands apart from them, in the scope of the storage, and reads only what it has written itself. Every read needs
+    plain stores that come before it, in the same iteration of all loops that they share with it or in an earlier one of those inside
+    `around`, and that write, in all their instances there, every element that the read may ask for. What is written in between to such an
+    element was written in this iteration, too. A combining store reads what it combines into.
     """
     uses = [[*accesses(part, tuple(around))] for part in parts]
     here = Counter(access.buffer.name for part in uses for access in part)
     bounds = {getattr(load.buffer, "name", "") for loop in loops(nest.body) for end in (loop.lo, loop.hi) for load in loads_of(end)}
     inside = {buffer.name for part in parts for buffer in allocations(part)}
-    written = frozenset(access.buffer.name for part in uses for access in part if access.writes)
+    written = _written(uses)
     found: set[str] = set()
-    for scope in path_to_loop(nest, around[-1].loop):
+    path = path_to_loop(nest, around[-1].loop)
+    for place, scope in enumerate(path):
         own = {buffer.name for buffer in scope.buffers} - inside - bounds if isinstance(scope, Alloc) else set()
+        own &= here.keys()
         if own:
+            outer = tuple(part for part in path[:place] if isinstance(part, For))
+            apart = [[*accesses(part, outer)] for part in _beside(path[place:])]
             everywhere = Counter(access.buffer.name for access in accesses(scope))
-            found |= {name for name in own if here[name] == everywhere[name] > 0 and _is_refilled(nest, name, uses, around, written)}
+            everywhere -= Counter(access.buffer.name for part in apart for access in part)
+            mine = {name for name in own if here[name] == everywhere[name] and _is_refilled(nest, name, uses, around, written)}
+            found |= {name for name in mine if _is_refilled(nest, name, apart, outer, _written(apart))}
     return found
+
+
+def _beside(path: Sequence[Stmt]) -> Iterator[Stmt]:
+    """What stands in the scope that a path begins with, apart from the statement through which the path leads."""
+    for above, below in pairwise(path):
+        if isinstance(above, Block):
+            yield from (part for part in above.body if part is not below)
+        elif not isinstance(above, Alloc):
+            return
+
+
+def _written(parts: Iterable[Iterable[Access]]) -> frozenset[str]:
+    return frozenset(access.buffer.name for part in parts for access in part if access.writes)
 
 
 def _is_refilled(nest: Nest, name: str, uses: Sequence[Sequence[Access]], around: Sequence[For], written: frozenset[str]) -> bool:

@@ -20,6 +20,7 @@ from tensorlang.ir import (
     Axis,
     Binary,
     Compare,
+    Const,
     Expr,
     For,
     FuseRelation,
@@ -257,9 +258,9 @@ def told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
     """Does the element tell every axis that the stored value speaks of, so that iterations which write one element write one value?
 
     The tiles of a "shift" split write an element twice, and so does storage that is filled in every iteration. An index tells an axis
-    that it is but for what stays the same around the chain, and what is derived from such axes alone; of a loop inside the chain two
-    iterations that write the element may be at different ones. It does not tell what it was derived
-    from: `p = f // 5` leaves open which f, and `q = q_s - p` both of q_s and p.
+    that it is but for what stays the same around the chain, two tell one of which they are the digits, and what is derived from such axes
+    alone is told, too; of a loop inside the chain two iterations that write the element may be at different ones. What an axis that is told
+    was derived from is not: `p = f // 5` leaves open which f, and `q = q_s - p` both of q_s and p.
     """
     store = next(part for part in statements(chain[0]) if id(part) == write.source)
     assert isinstance(store, Store)
@@ -269,7 +270,11 @@ def told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
         return bool(closure(nest, axes_of(expr)) & moving) or any(True for _ in loads_of(expr))
 
     terms = [[atom for atom in linear(part).terms if moves(atom)] for part in write.index]
-    known = {atom.name for part in terms for atom in part if isinstance(atom, Axis) and len(part) == 1}
+    alone = [part[0] for part in terms if len(part) == 1]
+    known = {atom.name for atom in alone if isinstance(atom, Axis)}
+    digits = [atom for atom in alone if isinstance(atom, Binary) and isinstance(atom.right, Const)]
+    quotients, rests = ({(atom.left, atom.right) for atom in digits if atom.op == op} for op in ("floordiv", "mod"))
+    known |= {part.name for part, _ in quotients & rests if isinstance(part, Axis)}
     private = set(allocations(chain[-1].body))
     hidden = any(load.buffer in private for value in store.values for load in loads_of(value))
     spoken = _expressions(chain[-1].body) if hidden else store.values

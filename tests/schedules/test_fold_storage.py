@@ -118,3 +118,34 @@ def test_storage_is_not_folded_into_more_places_than_it_has() -> None:
     assert s.can("fold_storage", "h", 0, 9).error.reason == "'h' has 8 places along axis 0, which are not folded into 9"
     s.fold_storage("h", 0, 8)
     judge(s)
+
+
+def in_place(apart: int) -> tl.Schedule:
+    """U = T + 1 of all states T of a scan in one row, whose element i is made by way of `h` of the last state's element i - apart."""
+    b = tl.placeholder((7,), "int32", name="B")
+
+    def step(t: Any, state: tl.Tensor) -> tl.Tensor:
+        def of(i: Any) -> Any:
+            return tl.select(i >= apart, state[i - apart], 0) if apart else state[i]
+
+        h = tl.compute((7,), lambda i: tl.maximum(of(i), 3), name="h")
+        return tl.compute((7,), lambda i: h[i] + h[i], name="N")
+
+    states = tl.scan(step, b, 5, name="T")
+    s = tl.Schedule(tl.compute((5, 7), lambda t, i: states[t, i] + 1, name="U"))
+    s.fuse_loops("T.t", "U.t")
+    s.fold_storage("T", 0, 1)
+    return s
+
+
+def test_an_expression_is_written_into_a_reader_that_writes_just_where_it_reads() -> None:
+    s = in_place(0)
+    s.compute_inline("h")
+    assert "h:" not in str(s)
+    judge(s)
+
+
+def test_an_expression_is_not_written_into_a_reader_that_writes_what_another_iteration_reads() -> None:
+    s = in_place(1)
+    refused(s, "TL-S103", "which 'N' writes before it is used", "compute_inline", "h")
+    judge(s)

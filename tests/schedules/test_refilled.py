@@ -344,3 +344,25 @@ def test_three_loops_that_fill_one_number_each_for_itself_may_be_run_apart() -> 
     s.fission("C.i")
     assert sum(isinstance(part, For) for part in statements(s.nest.body)) == 6
     judge(s)
+
+
+def test_storage_that_other_loops_fill_for_themselves_ties_no_iterations_of_this_one() -> None:
+    a, k = tl.placeholder((6, 5), "int32", name="A"), tl.reduce_axis(5, name="k")
+    s = tl.Schedule(tl.compute((6, 5), lambda i, j: a[i, j] - tl.max(a[i, k], axis=k), name="C"))
+    s.store_root("C.1", reuse="none")
+    s.peel("C.i", last=1)
+
+    def without_init(part: Stmt, within: bool = False) -> Stmt:
+        within = within or (isinstance(part, For) and part.loop == "C.i_last")
+        if within and isinstance(part, Store) and part.stage == "C.1.init":
+            return Block(())
+        return map_statements(part, lambda inner: without_init(inner, within))
+
+    def found(body: Stmt) -> set[str]:
+        i, j = (part for part in statements(body) if isinstance(part, For) and part.loop in ("C.i", "C.j"))
+        return refilled(replace(s.nest, body=body), [j.body], [i, j])
+
+    assert found(s.nest.body) == {"C.1"}
+    assert found(without_init(s.nest.body)) == set()
+    s.reorder("C.j", "C.i")
+    judge(s)

@@ -300,3 +300,15 @@ def test_a_read_that_its_own_iteration_fills_may_change_places_with_the_same_wri
     np.testing.assert_array_equal(tl.build(s)(given[a], given[b]), tl.evaluate(program, given))
     s = kept(program, "Y.i")  # what an iteration adds, others of i do not write again
     assert bool(s.can("reorder", "Y.i_i", "Y.i_o")) == (after == 2)
+
+
+def test_a_copy_whose_storage_has_the_digits_of_an_index_writes_one_value_to_an_element() -> None:
+    v, i = tl.placeholder((6, 4), "int32", name="V"), tl.placeholder((6,), "int64", name="I")
+    start = tl.compute((3,), lambda x: tl.cast(x, "int32"), name="Z")
+    p, q = tl.reduce_axis(4, name="p"), tl.reduce_axis(6, name="q")
+    s = tl.Schedule(tl.scatter(start, (p, q), lambda p, q: tl.clamp(i[q], 0, 2), lambda p, q: v[tl.clamp(i[q], 0, 5), p], "max", name="H"))
+    s.cache_read("V", at="H.q")
+    s.store_at("V_cache", "H.p")
+    s.transform_layout("V_cache", lambda i, j: (i // 4, j, i % 4))
+    s.fission("H.q")
+    fits(s, I=INDICES, V=TABLE)
