@@ -129,7 +129,8 @@ def in_place(apart: int) -> tl.Schedule:
             return tl.select(i >= apart, state[i - apart], 0) if apart else state[i]
 
         h = tl.compute((7,), lambda i: tl.maximum(of(i), 3), name="h")
-        return tl.compute((7,), lambda i: h[i] + h[i], name="N")
+        result: tl.Tensor = tl.compute((7,), lambda i: h[i] + h[i], name="N")
+        return result
 
     states = tl.scan(step, b, 5, name="T")
     s = tl.Schedule(tl.compute((5, 7), lambda t, i: states[t, i] + 1, name="U"))
