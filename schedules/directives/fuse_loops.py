@@ -76,7 +76,7 @@ class FuseLoops(Directive):
             return map_statements(stmt, rewrite)
 
         result = pruned(replace(nest, body=rewrite(nest.body), relations=relations))
-        example = overtaken(result, joined, outer, conditions_around(nest, second), earlier, second.body)
+        example = overtaken(result, joined, outer, conditions_around(nest, second), earlier, second.body, joined=True)
         if example is not None:
             raise Refusal(
                 "TL-S103",

@@ -56,11 +56,11 @@ class Reorder(Directive):
             return nest
         outer = [part for part in longest[: longest.index(chain[0])] if isinstance(part, For)]
         bounded = _in_order(nest, chain, order, outer)
-        self._require_order(nest, chain, order, outer)
         body = chain[-1].body
         for part in reversed(bounded):
             body = replace(part, body=body)
         result = replace(nest, body=_replace(nest.body, chain[0], body))
+        self._require_order(nest, result, chain, [loop.loop for loop in order], outer)
         for position, part in enumerate(chain):
             around = {other.loop for other in order[: order.index(part)]}
             if part.kind != "serial" and around != {other.loop for other in chain[:position]}:
@@ -87,8 +87,8 @@ class Reorder(Directive):
             raise Refusal("TL-S105", f"{name!r} and {path_loop(path)!r} are not in one nest of loops", loop=name)
         return chain
 
-    def _require_order(self, nest: Nest, chain: list[For], order: list[For], outer: list[For]) -> None:
-        example = reordered(nest, chain, [loop.loop for loop in order], outer)
+    def _require_order(self, nest: Nest, result: Nest, chain: list[For], order: list[str], outer: list[For]) -> None:
+        example = reordered(nest, chain, order, outer, result)
         if example is not None:
             raise Refusal(
                 "TL-S103",

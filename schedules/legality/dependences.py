@@ -25,9 +25,11 @@ from tensorlang.ir.traverse import axes_of, loads_of, read_in, written_in
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
 from tensorlang.schedules.legality.fused_loops import fused_loop_facts
 from tensorlang.schedules.legality.instances import example_of, exists, instance, rename, same_element
+from tensorlang.schedules.legality.needed import needed
 from tensorlang.schedules.legality.overwritten import is_overwritten
 from tensorlang.schedules.legality.refilled import refilled
 from tensorlang.schedules.legality.rewrites import written_before
+from tensorlang.schedules.legality.settled import settled
 from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.rewriting.folds import Fold, folds
 
@@ -200,18 +202,28 @@ def repeated(
 
 
 def overtaken(
-    nest: Nest, loop: For, outer: Sequence[For], held: tuple[Expr, ...], first: Stmt, second: Stmt, parts: Sequence[Stmt] = ()
+    nest: Nest,
+    loop: For,
+    outer: Sequence[For],
+    held: tuple[Expr, ...],
+    first: Stmt,
+    second: Stmt,
+    parts: Sequence[Stmt] = (),
+    *,
+    joined: bool = False,
 ) -> dict[str, Any] | None:
     """Of two statements in a loop: an iteration of the second and a later one of the first that touch one element; None if none do.
 
     Running all iterations of the first before the second would swap them, running them together again would swap them back. The loop
-    runs inside `outer`, where the conditions `held` hold; `parts` are all statements in it that are run apart, where there are more.
+    runs inside `outer`, where the conditions `held` hold; `parts` are all statements in it that are run apart, where there are more;
+    `joined`: the nest is the one in which they run together.
     """
     around = (*outer, loop)
     shared = frozenset(part.loop for part in outer)
     own = refilled(nest, parts or (first, second), around)
     found = [
-        [access for access in accesses(part, around, held) if access.buffer.name not in _private(part) | own] for part in (second, first)
+        needed(nest, part, _private(part), [use for use in accesses(part, around, held) if use.buffer.name not in _private(part) | own])
+        for part in (second, first)
     ]
     marks = {**folds(first), **folds(second)}
     for one, two in itertools.product(*found):
@@ -227,7 +239,7 @@ def overtaken(
             example = conflict(nest, one, two, shared, (order, *unless), either) if unless else example
         if example is not None and not unread(nest, one, two, shared, (order,)):
             last = [access for access in found[0] if access.writes and access.buffer.name == one.buffer.name]
-            if outer or not is_overwritten(nest, loop, one, two, last):
+            if (outer or not is_overwritten(nest, loop, one, two, last)) and not (joined and settled(nest, one.buffer.name)):
                 return example
     return None
 

@@ -3,7 +3,7 @@
 They may where no two instances of what is inside change places of which one sees the other. Two writes of one element count as such,
 unless they write the same value, the last write of the element is the same one in both orders (as it is where loops only repeat what
 others do), or nothing reads the element. A read and a write do, unless another write of the same value lets the read see it in both
-orders. Storage that each iteration fills for itself ties no iterations together.
+orders. Storage that each iteration fills for itself ties no iterations together, nor does storage whose elements have one value each.
 """
 
 from __future__ import annotations
@@ -16,19 +16,28 @@ from tensorlang.ir.mentions import allocations
 from tensorlang.schedules.legality import dependences
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
 from tensorlang.schedules.legality.instances import instance
+from tensorlang.schedules.legality.needed import needed
 from tensorlang.schedules.legality.refilled import refilled
 from tensorlang.schedules.legality.rewrites import NONE, before, idle, none_last, told, upright, written_by_another
+from tensorlang.schedules.legality.settled import settled
 from tensorlang.schedules.rewriting.edit import stores
 from tensorlang.schedules.rewriting.folds import folds
 
 
-def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequence[For]) -> dict[str, Any] | None:
-    """Two instances inside a chain of loops whose order a new order of the chain would swap, though one must see the other; or None."""
+def reordered(
+    nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequence[For], result: Nest | None = None
+) -> dict[str, Any] | None:
+    """Two instances inside a chain of loops whose order a new order of the chain would swap, though one must see the other; or None.
+
+    `result` is the nest with the new order, where that is known already.
+    """
     body = old[-1].body
-    private = {buffer.name for buffer in allocations(body)} | refilled(nest, [body], (*outer, *old))
+    own = {buffer.name for buffer in allocations(body)}
+    private = own | refilled(nest, [body], (*outer, *old))
     computed = {buffer.name for part in stores(body) if part.reducer or not isinstance(part.values[0], Load) for buffer in part.buffers}
     copied = private - computed
     found = [access for access in accesses(old[0], tuple(outer), conditions_around(nest, old[0])) if access.buffer.name not in private]
+    found = needed(nest, body, own, found)
     shared = frozenset(around.loop for around in outer)
     chain = [loop.loop for loop in old]
     first_names, second_names = ({loop: f"{loop}{mark}" for loop in chain} for mark in ("'", "''"))
@@ -55,6 +64,8 @@ def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequenc
             read, write, order = (two, one, new) if first.writes else (one, two, chain)
             unless = written_by_another(nest, old, order, read, write)
             example = dependences.conflict(nest, first, second, shared, (*swapped, *unless), either) if unless else example
-        if example is not None and not dependences.unread(nest, first, second, shared, swapped):
+        if example is None or dependences.unread(nest, first, second, shared, swapped):
+            continue
+        if result is None or not settled(result, first.buffer.name):
             return example
     return None

@@ -77,16 +77,16 @@ def _is_refilled(nest: Nest, name: str, uses: Sequence[Sequence[Access]], around
         found = [access for access in part if access.buffer.name == name]
         reads = [access for access in found if not access.writes or access.reducer is not None]
         writes = [access for access in found if access.writes and access.reducer is None]
-        if not all(_come_first(nest, writes, read, around, written) for read in reads):
+        if not all(come_first(nest, writes, read, around, written) for read in reads):
             return False
     return True
 
 
-def _come_first(nest: Nest, writes: Sequence[Access], read: Access, around: Sequence[For], written: frozenset[str]) -> bool:
+def come_first(nest: Nest, writes: Sequence[Access], read: Access, around: Sequence[For], written: frozenset[str]) -> bool:
     """Do some of the stores write all elements that a read asks for, before it, in the same iteration of the loops `around`?
 
-    Where data say which element that is, it is any that there is: a read is in bounds wherever it is made. What data let a store write
-    counts where they let the read ask.
+    Positions are those of one list of accesses; `written` is what is written in it. Where data say which element that is, it is any that
+    there is: a read is in bounds wherever it is made. What data let a store write counts where they let the read ask.
     """
     known = [condition for condition in conjuncts(read.conditions) if not _is_told_by_data(condition)]
     index = [Axis(f"?{place}") if _is_told_by_data(part) else part for place, part in enumerate(read.index)]
