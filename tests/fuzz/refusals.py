@@ -146,11 +146,17 @@ class Question:
         return [each for place, each in enumerate(possible) if each not in possible[:place]]
 
     def larger(self, before: Nest, due: Sequence[dict[str, int]]) -> Iterator[dict[str, int]]:
-        """The smallest of these and a little more: of iterations that are in each other's way a third one may make the difference."""
-        bounds = before.bounds
-        for each, more in itertools.product(due[:2], (1, 2, 3)):
-            grown = {name: min(each[name] + more, most) for name, (_, most) in bounds.items() if not name.startswith("m")}
-            yield {**each, **grown}
+        """The smallest of these and a little more, each dim for itself.
+
+        Of iterations that are in each other's way a third one may make the difference, or that one extent is odd where another is even.
+        """
+        grow = {name: most for name, (_, most) in before.bounds.items() if not name.startswith("m")}
+        for each, more in itertools.product(due[:2], itertools.product(range(4), repeat=min(2, len(grow)))):
+            if any(more):
+                yield {
+                    **each,
+                    **{name: min(each[name] + by, most) for (name, most), by in zip(grow.items(), itertools.cycle(more), strict=False)},
+                }
 
     def others(self, before: Nest) -> list[dict[str, int]]:
         """Small sizes at which a refusal may be needed, too: where unknowns decide, those of the proof need not be the right ones."""
