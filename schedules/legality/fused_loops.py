@@ -13,6 +13,7 @@ loop in a part that a directive has cut off):
     f < g                          ->  o < p, or o = p and i < j
     o = p                          ->  f - g = i - j
     i = j and f != g               ->  |f - g| >= extent
+    o - p = 0 modulo c             ->  f - g = i - j modulo c, of literals c by which f is split
 """
 
 from __future__ import annotations
@@ -59,6 +60,12 @@ def fused_loop_facts(nest: Nest, one: Instance, two: Instance, shared: frozenset
             and is_fixed(*bounds(first))
         ):
             yield from _of_two(one, two, first, second)
+            factors = {
+                split.factor
+                for split in (*scopes[0], *scopes[1])
+                if isinstance(split, SplitRelation) and split.parent in (first.fused, second.fused)
+            }
+            yield from (_modulo(one, two, first, second, factor) for factor in sorted(factors))
 
 
 def _most_rows(nest: Nest, copy: Instance, relation: FuseRelation) -> Iterator[Expr]:
@@ -89,6 +96,14 @@ def _of_two(one: Instance, two: Instance, first: FuseRelation, second: FuseRelat
     yield _any(Compare("ne", o, p), Compare("eq", Binary("sub", f, g), Binary("sub", i, j)))
     far = [Compare("ge", Binary("sub", a, b), first.extent) for a, b in ((f, g), (g, f))]
     yield _any(Compare("ne", i, j), Compare("eq", f, g), *far)
+
+
+def _modulo(one: Instance, two: Instance, first: FuseRelation, second: FuseRelation, factor: int) -> Expr:
+    """Outer axes that are apart by a multiple of a literal are so however long the inner axis is: tiles of a ring of few places."""
+    (f, o, i), (g, p, j) = ([copy.at(axis) for axis in relation_names(of)] for copy, of in ((one, first), (two, second)))
+    rows, rest = Binary("sub", o, p), Binary("sub", Binary("sub", f, g), Binary("sub", i, j))
+    apart, same = (Compare(op, Binary("mod", part, ir.const(factor)), ir.const(0)) for op, part in (("ne", rows), ("eq", rest)))
+    return _any(apart, same)
 
 
 def _any(*conditions: Expr) -> Expr:

@@ -15,6 +15,7 @@ from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.legality.fused_loops import fused_loop_facts
 from tensorlang.schedules.legality.instances import instance
 from tensorlang.schedules.legality.rewrites import told
+from tests.schedules.judged import judge
 from tests.schedules.programs import check
 from tests.schedules.test_inside import right
 from tests.thinned import few
@@ -213,16 +214,19 @@ def test_lanes_of_fused_loops_whose_inner_extent_is_given_at_run_time_are_told_a
     check(s, dims=sizes)
 
 
-def test_what_is_said_of_fused_loops_holds_of_all_their_iterations() -> None:
+@pytest.mark.parametrize("factor", [0, 2, 3])
+def test_what_is_said_of_fused_loops_holds_of_all_their_iterations(factor: int) -> None:
     """Every tie, at every pair of iterations of small extents; and ties leave no two iterations one pair of axes."""
     rows, columns = tl.dim("m"), tl.dim("n")
     x = tl.placeholder((rows, columns), "int32", name="X")
     s = tl.Schedule(tl.compute((rows, columns), lambda i, j: x[i, j] * 3, name="Y"))
     s.fuse("Y.i", "Y.j")
+    if factor:
+        s.split("Y.i_j", factor)
     (access,) = (each for each in accesses(s.nest.body) if each.writes)
     one, two = (instance(s.nest, access, mark, frozenset()) for mark in ("'", "''"))
     said = list(fused_loop_facts(s.nest, one, two, frozenset()))
-    assert len(said) == 7
+    assert len(said) == 7 + (factor > 0)
     for m, n in itertools.product(range(4), repeat=2):
         for f, g in itertools.product(range(m * n), repeat=2):
             values: dict[Expr, int] = {Dim("m"): m, Dim("n"): n}
@@ -246,7 +250,7 @@ def holds(expr: Expr, values: dict[Expr, int]) -> int:
 
 
 OPERATORS: dict[str, Any] = {
-    **{op: getattr(operator, op) for op in ("add", "sub", "mul", "floordiv", "lt", "le", "gt", "ge", "eq", "ne")},
+    **{op: getattr(operator, op) for op in ("add", "sub", "mul", "floordiv", "mod", "lt", "le", "gt", "ge", "eq", "ne")},
     "max": max,
     "min": min,
     "and": lambda a, b: bool(a) and bool(b),
@@ -312,3 +316,17 @@ def test_a_copy_whose_storage_has_the_digits_of_an_index_writes_one_value_to_an_
     s.transform_layout("V_cache", lambda i, j: (i // 4, j, i % 4))
     s.fission("H.q")
     fits(s, I=INDICES, V=TABLE)
+
+
+def test_a_ring_of_two_places_is_written_again_in_tiles_of_two() -> None:
+    """Iterations that write one place are an even number of rows apart, so both are the first, or the second, of a tile."""
+    n, m = tl.dim("n"), tl.dim("m")
+    x, w = tl.placeholder((n,), "int32", name="X"), tl.placeholder((m,), "int32", name="W")
+    s = tl.Schedule(tl.scan(lambda t, state: tl.compute((n,), lambda i: x[i] * w[t], name="step"), x, m, keep="last", name="Y"))
+    outer, inner = s.split(s.fuse("Y.t", "step.i"), 2)
+    s.reorder(inner, outer)
+    for sizes in ({"n": 3, "m": 4}, {"n": 1, "m": 5}, {"n": 4, "m": 3}):
+        judge(s, sizes)
+    other = s.copy()
+    three = other.split(outer, 3)
+    assert other.can("reorder", three[1], three[0], inner).error
