@@ -23,7 +23,7 @@ from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of, read_in, written_in
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
-from tensorlang.schedules.legality.fused_loops import fused_loop_facts
+from tensorlang.schedules.legality.fused_loops import fused_loop_facts, fused_tile_facts
 from tensorlang.schedules.legality.instances import example_of, exists, instance, rename, same_element
 from tensorlang.schedules.legality.needed import needed
 from tensorlang.schedules.legality.overwritten import is_overwritten
@@ -58,6 +58,9 @@ def conflict(
     point = find(*facts)
     if point == {} and find(*(fact for fact in facts if fact in order or (isinstance(fact, Compare) and fact.op == "eq"))) is None:
         return None  # the whole is too large a question, and what derived axes and the element say is enough
+    if point and (more := list(fused_tile_facts(nest, one, two, shared))):
+        nearer = find(*facts, *more)
+        point = None if nearer is None else nearer or point
     return None if point is None else example_of(one, two, point)
 
 

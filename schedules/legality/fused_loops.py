@@ -5,25 +5,27 @@
 Where `extent` is a literal, that is an equation between integers like any other (`relations.equations`). Where it is not, it is a product
 of two unknowns, and what follows from it is said in its place. Of one instance:
 
-    f < count * extent             ->  outer - outer_lo < count
+    f < count * extent                  ->  outer - outer_lo < count
+    outer = outer_lo                    ->  f = inner - inner_lo
+    extent = 0 modulo c                 ->  f = inner - inner_lo modulo c, of literals c by which f is split
 
 and of two, f and g = (p - outer_lo) * extent + (j - inner_lo), with o and i the outer and inner axis of f (g is a copy of f, or of the
 loop in a part that a directive has cut off):
 
-    f < g                          ->  o < p, or o = p and i < j
-    o = p                          ->  f - g = i - j
-    i = j and f != g               ->  |f - g| >= extent
-    o - p = 0 modulo c             ->  f - g = i - j modulo c, of literals c by which f is split
+    f < g                               ->  o < p, or o = p and i < j
+    o = p                               ->  f - g = i - j
+    i = j and f != g                    ->  |f - g| >= extent
+    o - p = 0, or extent = 0, modulo c  ->  f - g = i - j modulo c
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import reduce
 
 from tensorlang import ir
-from tensorlang.ir import Binary, Compare, Const, Expr, FuseRelation, Nest, SplitRelation, WindowRelation
+from tensorlang.ir import Binary, Compare, Const, Expr, FuseRelation, Nest, Relation, SplitRelation, WindowRelation
 from tensorlang.ir.relations import bounds, closure, in_scope, relation_names
 from tensorlang.ir.traverse import axes_of
 from tensorlang.schedules.legality.instances import Instance
@@ -31,23 +33,46 @@ from tensorlang.schedules.legality.instances import Instance
 
 def fused_loop_facts(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> Iterator[Expr]:
     """What the fused loops of two copies say, each for itself and of each other, where the inner extent is no literal."""
-    around = [loop.loop for loop in one.access.loops], [loop.loop for loop in two.access.loops]
-    both = set(around[0]) | set(around[1])
+    for copy, relation in _each(nest, one, two, shared):
+        counts = [count for count in _most_rows(nest, copy, relation) if _is_fixed(nest, one, two, shared, count)]
+        yield from (Compare("lt", _row(copy, relation), count) for count in counts)
+    for first, second in _pairs(nest, one, two, shared):
+        yield from _of_two(one, two, first, second)
 
-    def is_fixed(*exprs: Expr) -> bool:
-        return closure(nest, frozenset().union(*map(axes_of, exprs))) & both <= shared
 
-    scopes = in_scope(nest, around[0]), in_scope(nest, around[1])
-    for place, copy in enumerate((one, two)):
-        for relation in scopes[place]:
+def fused_tile_facts(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> Iterator[Expr]:
+    """What tiles of such loops say besides: it makes a question harder, so it is for one that has an answer without."""
+    scope = in_scope(nest, [loop.loop for copy in (one, two) for loop in copy.access.loops])
+    for copy, relation in _each(nest, one, two, shared):
+        rest = Binary("sub", copy.at(relation.fused), Binary("sub", copy.at(relation.inner), relation.inner_lo))
+        yield _any(Compare("ne", _row(copy, relation), ir.const(0)), Compare("eq", rest, ir.const(0)))
+        factors = [factor for factor in _factors(scope, relation.fused) if _is_multiple(relation.extent, factor)]
+        yield from (Compare("eq", Binary("mod", rest, ir.const(factor)), ir.const(0)) for factor in factors)
+    for first, second in _pairs(nest, one, two, shared):
+        yield from (_modulo(one, two, first, second, factor) for factor in _factors(scope, first.fused, second.fused))
+
+
+def _is_fixed(nest: Nest, one: Instance, two: Instance, shared: frozenset[str], *exprs: Expr) -> bool:
+    """Are expressions the same for both copies?"""
+    both = {loop.loop for copy in (one, two) for loop in copy.access.loops}
+    return closure(nest, frozenset().union(*map(axes_of, exprs))) & both <= shared
+
+
+def _each(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> Iterator[tuple[Instance, FuseRelation]]:
+    """The fused axes of either copy whose inner extent is no literal."""
+    for copy in (one, two):
+        for relation in in_scope(nest, [loop.loop for loop in copy.access.loops]):
             if (
                 isinstance(relation, FuseRelation)
                 and not isinstance(relation.extent, Const)
-                and is_fixed(relation.extent, relation.outer_lo)
+                and _is_fixed(nest, one, two, shared, relation.extent, relation.outer_lo)
             ):
-                counts = [count for count in _most_rows(nest, copy, relation) if is_fixed(count)]
-                digit = Binary("sub", copy.at(relation.outer), relation.outer_lo)
-                yield from (Compare("lt", digit, count) for count in counts)
+                yield copy, relation
+
+
+def _pairs(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> Iterator[tuple[FuseRelation, FuseRelation]]:
+    """Those of both copies that say the same."""
+    scopes = [in_scope(nest, [loop.loop for loop in copy.access.loops]) for copy in (one, two)]
     for first, second in itertools.product(*scopes):
         if (
             isinstance(first, FuseRelation)
@@ -57,15 +82,18 @@ def fused_loop_facts(nest: Nest, one: Instance, two: Instance, shared: frozenset
             and (first == second or (first not in scopes[1] and second not in scopes[0]))
             and first.fused in one.names
             and second.fused in two.names
-            and is_fixed(*bounds(first))
+            and _is_fixed(nest, one, two, shared, *bounds(first))
         ):
-            yield from _of_two(one, two, first, second)
-            factors = {
-                split.factor
-                for split in (*scopes[0], *scopes[1])
-                if isinstance(split, SplitRelation) and split.parent in (first.fused, second.fused)
-            }
-            yield from (_modulo(one, two, first, second, factor) for factor in sorted(factors))
+            yield first, second
+
+
+def _row(copy: Instance, relation: FuseRelation) -> Expr:
+    return Binary("sub", copy.at(relation.outer), relation.outer_lo)
+
+
+def _factors(scope: Iterable[Relation], *fused: str) -> list[int]:
+    """The literals by which one of the fused axes is split."""
+    return sorted({relation.factor for relation in scope if isinstance(relation, SplitRelation) and relation.parent in fused})
 
 
 def _most_rows(nest: Nest, copy: Instance, relation: FuseRelation) -> Iterator[Expr]:
@@ -101,9 +129,22 @@ def _of_two(one: Instance, two: Instance, first: FuseRelation, second: FuseRelat
 def _modulo(one: Instance, two: Instance, first: FuseRelation, second: FuseRelation, factor: int) -> Expr:
     """Outer axes that are apart by a multiple of a literal are so however long the inner axis is: tiles of a ring of few places."""
     (f, o, i), (g, p, j) = ([copy.at(axis) for axis in relation_names(of)] for copy, of in ((one, first), (two, second)))
-    rows, rest = Binary("sub", o, p), Binary("sub", Binary("sub", f, g), Binary("sub", i, j))
-    apart, same = (Compare(op, Binary("mod", part, ir.const(factor)), ir.const(0)) for op, part in (("ne", rows), ("eq", rest)))
-    return _any(apart, same)
+    rest = Compare("eq", Binary("mod", Binary("sub", Binary("sub", f, g), Binary("sub", i, j)), ir.const(factor)), ir.const(0))
+    if _is_multiple(first.extent, factor):
+        return rest
+    return _any(Compare("ne", Binary("mod", Binary("sub", o, p), ir.const(factor)), ir.const(0)), rest)
+
+
+def _is_multiple(expr: Expr, of: int) -> bool:
+    match expr:
+        case Const(value):
+            return int(value) % of == 0
+        case Binary("mul", left, right):
+            return _is_multiple(left, of) or _is_multiple(right, of)
+        case Binary("max" | "min" | "add" | "sub", left, right):
+            return _is_multiple(left, of) and _is_multiple(right, of)
+        case _:
+            return False
 
 
 def _any(*conditions: Expr) -> Expr:

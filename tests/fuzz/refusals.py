@@ -181,7 +181,7 @@ class Question:
             lambda shape: np.full(shape, np.nan),
             lambda shape: np.where(rng.random(shape) < HALF, rng.integers(0, 4, shape), np.nan),
         ]
-        told = numbers_in(self.forward.plain)
+        told = [*map(float, dict.fromkeys(extents.values())), *numbers_in(self.forward.plain)]
         fills += [lambda shape, number=number: np.full(shape, number) for number in told[:TOLD]]  # type: ignore[misc]
         fills += [lambda shape: rng.choice(told or [0.0], shape)] * 3
         alike = [dict.fromkeys(drawn, fill) for fill in fills]

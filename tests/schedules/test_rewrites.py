@@ -12,7 +12,7 @@ import pytest
 import tensorlang as tl
 from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr
 from tensorlang.schedules.legality.accesses import accesses
-from tensorlang.schedules.legality.fused_loops import fused_loop_facts
+from tensorlang.schedules.legality.fused_loops import fused_loop_facts, fused_tile_facts
 from tensorlang.schedules.legality.instances import instance
 from tensorlang.schedules.legality.rewrites import told
 from tests.schedules.judged import judge
@@ -215,24 +215,27 @@ def test_lanes_of_fused_loops_whose_inner_extent_is_given_at_run_time_are_told_a
 
 
 @pytest.mark.parametrize("factor", [0, 2, 3])
-def test_what_is_said_of_fused_loops_holds_of_all_their_iterations(factor: int) -> None:
-    """Every tie, at every pair of iterations of small extents; and ties leave no two iterations one pair of axes."""
+@pytest.mark.parametrize("inner", [1, 3])
+def test_what_is_said_of_fused_loops_holds_of_all_their_iterations(factor: int, inner: int) -> None:
+    """Every tie, at every pair of iterations of small extents, of rows of `inner * n` elements."""
     rows, columns = tl.dim("m"), tl.dim("n")
-    x = tl.placeholder((rows, columns), "int32", name="X")
-    s = tl.Schedule(tl.compute((rows, columns), lambda i, j: x[i, j] * 3, name="Y"))
-    s.fuse("Y.i", "Y.j")
+    x = tl.placeholder((rows, columns, inner), "int32", name="X")
+    s = tl.Schedule(tl.compute((rows, columns, inner), lambda i, j, k: x[i, j, k] * 3, name="Y"))
+    s.fuse("Y.j", "Y.k")
+    s.fuse("Y.i", "Y.j_k")
     if factor:
-        s.split("Y.i_j", factor)
+        s.split("Y.i_j_k", factor)
     (access,) = (each for each in accesses(s.nest.body) if each.writes)
     one, two = (instance(s.nest, access, mark, frozenset()) for mark in ("'", "''"))
-    said = list(fused_loop_facts(s.nest, one, two, frozenset()))
-    assert len(said) == 7 + (factor > 0)
+    said = [*fused_loop_facts(s.nest, one, two, frozenset()), *fused_tile_facts(s.nest, one, two, frozenset())]
+    assert len(said) == 9 + (factor > 0) + 2 * (factor == inner)
     for m, n in itertools.product(range(4), repeat=2):
-        for f, g in itertools.product(range(m * n), repeat=2):
+        for f, g in itertools.product(range(m * n * inner), repeat=2):
             values: dict[Expr, int] = {Dim("m"): m, Dim("n"): n}
             for copy, at in ((one, f), (two, g)):
-                for axis, value in (("Y.i_j", at), ("Y.i", at // n), ("Y.j", at % n)):
-                    values[copy.at(axis)] = value
+                row, rest = divmod(at, n * inner)
+                for axis, value in (("i_j_k", at), ("i", row), ("j_k", rest), ("j", rest // inner), ("k", rest % inner)):
+                    values[copy.at(f"Y.{axis}")] = value
             assert all(holds(each, values) for each in said)
 
 
