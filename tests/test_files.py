@@ -132,7 +132,7 @@ def test_a_cache_passes_over_what_is_no_file(make: Callable[[Path], str], tmp_pa
             make(entry)
     forget()
     np.testing.assert_array_equal(kernel(41.0)(x), 41 * x)
-    assert not any(stat.S_ISREG(entry.lstat().st_mode) for entry in entries if entry.exists() and entry == entries[0])
+    assert stat.S_ISREG(entries[0].lstat().st_mode) == (make is linked_fifo)  # a link is an entry's own place, and no way to another one
     forget()
 
 
@@ -148,6 +148,25 @@ def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
     assert load(link)(np.ones(4, "f4"))[0] == 4
     assert stat.S_IMODE(there.stat().st_mode) == 0o640
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["far", "k.tlk", "k.tlk"]
+
+
+def test_a_link_in_the_place_of_a_cached_kernel_is_replaced_and_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever put it there, what it leads to is nothing of ours."""
+    home, victim = tmp_path / "cache", tmp_path / "victim"
+    monkeypatch.setenv("TENSORLANG_CACHE", str(home))
+    victim.write_bytes(b"precious")
+    forget()
+    kernel(43.0)
+    entries = list(home.glob("*.tlk"))
+    for entry in entries:
+        entry.unlink()
+        entry.symlink_to(victim)
+    forget()
+    assert kernel(43.0)(np.ones(4, "f4"))[0] == 43
+    forget()
+    assert victim.read_bytes() == b"precious"
+    assert entries
+    assert all(stat.S_ISREG(entry.lstat().st_mode) for entry in entries)
 
 
 def test_a_link_that_leads_to_itself_is_a_typed_error(tmp_path: Path) -> None:

@@ -14,12 +14,14 @@ comes from another shape or CPU has to be faster than this shape's default by th
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import replace
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,13 +46,15 @@ NEAREST_TRIED: Final = 5
 BATCH: Final = 8
 """Records parsed before they are put into the index: few, since parsed ones are many objects."""
 LOANS: Final = 10_000
+_log: Final = logging.getLogger("tensorlang")
+_path_of = attrgetter("path")
 
 
 class Database:
     """The records of a log, or of a folder of logs, as they were when it was made; `refresh` reads what was appended since.
 
     Any number of threads may use it; `revision` grows when a refresh found more. Raises `LogError` if there is nothing at `path` or it
-    cannot be read; `problems` lists lines that were skipped.
+    cannot be read; `problems` lists lines that were skipped, of which the log has a line for each file.
     """
 
     def __init__(self, path: str | os.PathLike[str] | Log) -> None:
@@ -59,6 +63,7 @@ class Database:
         self._index = Index()
         self._files: dict[Path, Position] = {}
         self._settled: list[Problem] = []
+        self._told = set[Path]()
         self._verdicts: dict[tuple[str, ...], str | None] = {}
         self._loans: dict[tuple[str, str, str, int, float | None], Loan] = {}
         self.revision = 0
@@ -88,9 +93,18 @@ class Database:
             else:
                 read = self._read(paths, Index(), {}, [], remembered=True) or self._read(paths, Index(), {}, [])
             assert read is not None, "what is remembered was not asked"
+            self._tell(read[2])
             with self._lock:
                 self.revision += read[1] != self._files
                 self._index, self._files, self._settled, self.problems = read
+
+    def _tell(self, settled: list[Problem]) -> None:
+        """One line in the log for each file with lines that are no records: a torn last one is not among them, which may be whole soon."""
+        for path, problems in groupby(sorted(settled, key=_path_of), key=_path_of):
+            first, *more = problems
+            if path not in self._told:
+                self._told.add(path)
+                _log.warning("%s: %d lines are passed over; line %d: %s", path, 1 + len(more), first.line, first.reason)
 
     def _read(
         self, paths: list[Path], index: Index, files: dict[Path, Position], settled: list[Problem], *, remembered: bool = False

@@ -47,6 +47,21 @@ LIBRARY: Final = _words(
 )
 """Functions and macros of the C library that no program may define; those of its mathematics have variants in `f` and `l`."""
 
+SYSTEM: Final = _words(
+    """
+    accept access alarm bind brk chdir chmod chown close connect creat dup dup2 execl execv fchmod fork fsync ftruncate gamma getcwd getopt
+    getpid getuid index ioctl j0 j1 jn kill link listen lseek mkdir mmap mprotect munmap nice open optarg optind pause pipe poll pread
+    pwrite read readlink readv recv rindex rmdir sbrk select send shutdown signgam sleep socket stat strdup symlink sync sysconf truncate
+    umask uname unlink usleep utime wait write writev y0 y1 yn
+    """
+)
+"""Functions of POSIX, which live in the same library and are declared beside those of C."""
+
+MACROS: Final = re.compile(
+    r"U?INT((_LEAST|_FAST)?\d+|PTR|MAX)_(MAX|MIN|C|WIDTH)|(SIZE|PTRDIFF|SIG_ATOMIC|WCHAR|WINT)_(MAX|MIN|WIDTH)|linux|unix|i386|mips"
+)
+"""Macros of <stdint.h>, which the header includes, and those that compilers define by themselves outside of what C reserves."""
+
 TYPES: Final = _words("DLTensor NULL int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t size_t main")
 """What the header itself speaks of, and the name of every program's first function."""
 
@@ -64,9 +79,11 @@ def why_reserved(name: str, *, external: bool = True) -> str | None:
         return "it is a keyword of C or C++"
     if name in TYPES:
         return "every program has its own" if name == "main" else "the header uses it"
+    if MACROS.fullmatch(name):
+        return "it is a macro of C"
     if name.startswith("_") or "__" in name:
         return "C or C++ reserves names with such underscores"
-    if external and (name in LIBRARY or (name[-1] in "fl" and name[:-1] in LIBRARY)):
+    if external and (name in LIBRARY | SYSTEM or (name[-1] in "fl" and name[:-1] in LIBRARY)):
         return "the C library has a function of this name"
     if name.lower().startswith("tensorlang_"):
         return "the header uses names that begin so"

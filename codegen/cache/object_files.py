@@ -151,6 +151,8 @@ def keep(path: Path, data: bytes) -> None:
         with files.replacing(path, durable=False, private=True) as file:
             file.write(data)
         trim(path.parent, len(data))
+    except files.NotRegular as error:
+        _log.warning("a kernel is not kept in %s: %s; remove it", path, error.strerror)
     except OSError as error:
         _say(f"{path.parent}: {error.strerror}")
 

@@ -99,7 +99,8 @@ def features_of(triple: str, arch: str, cpu: str, extra: str = "") -> tuple[str,
     if extra or cpu not in SAFE.get(arch, ()):
         cpus, features = known_names(triple)
         if cpu not in cpus:
-            raise BuildError(f"{cpu!r} is not a CPU that LLVM knows for {triple}{did_you_mean(cpu, sorted(cpus))}")
+            other = "; another architecture is a triple and a CPU, as 'wasm32-unknown-unknown:generic'"
+            raise BuildError(f"{cpu!r} is not a CPU that LLVM knows for {triple}{did_you_mean(cpu, sorted(cpus)) or other}")
         for item in extra.split(",") if extra else ():
             if item[:1] not in ("+", "-") or item[1:] not in features:
                 hint = did_you_mean(item.lstrip("+-"), sorted(features))

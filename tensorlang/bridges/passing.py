@@ -8,20 +8,25 @@ from typing import Any
 
 from tensorlang.codegen.cache.signature import Argument, Signature
 from tensorlang.codegen.kernel.kernel import Kernel
+from tensorlang.definition.extent import beyond
 from tensorlang.errors import BuildError, CallError
-from tensorlang.ir import Const, Dim
+from tensorlang.ir import Const, Dim, Limit
 from tensorlang.ir.integers import value_of
 
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """The inputs that a call passes, in its order; the outputs; and which axis of which input fixes a dim. `told` are the other dims."""
+    """The inputs that a call passes, in its order; the outputs; and which axis of which input fixes a dim.
+
+    `told` are the other dims, `limits` the bounds of all.
+    """
 
     name: str
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     fixed: Mapping[str, tuple[int, int]]
     told: tuple[str, ...]
+    limits: tuple[Limit, ...]
 
     @staticmethod
     def of(kernel: Kernel) -> Passing:
@@ -41,7 +46,7 @@ class Passing:
                 if isinstance(extent, Dim):
                     fixed.setdefault(extent.name, (place, axis))
         told = tuple(name for name in signature.dims if name not in fixed)
-        return Passing(signature.name, inputs, signature.outputs, fixed, told)
+        return Passing(signature.name, inputs, signature.outputs, fixed, told, signature.limits)
 
     def result_shapes(self, shapes: Sequence[Sequence[Any]], types: Sequence[str], told: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The shapes of the outputs for inputs of these shapes and types; nothing runs. Raises `CallError` for what no call takes."""
@@ -55,4 +60,7 @@ class Passing:
                 found = f"{dtype}[{', '.join(map(str, shape))}]"
                 raise CallError(f"{self.name}: argument {argument.name!r}: expected {argument}, got {found}")
         dims = {name: shapes[place][axis] for name, (place, axis) in self.fixed.items()} | dict(zip(self.told, told, strict=True))
+        for name, size in dims.items():
+            if isinstance(size, int) and (reason := beyond(name, size, self.limits)):  # one that is traced is known when it runs
+                raise CallError(f"{self.name}: {reason}")
         return [tuple(value_of(extent, dims) for extent in argument.shape) for argument in self.outputs]

@@ -32,7 +32,7 @@ from tensorlang.ir.dtype import INT64, DType
 from tensorlang.kernels import sequence_arguments
 from tensorlang.kernels.constants import Constants
 from tensorlang.kernels.steps import Copy, Parts, Port, Slot, Step, Together
-from tensorlang.kernels.touched import ByteSpan, Memories, nbytes, spans
+from tensorlang.kernels.touched import ByteSpan, Filled, Memories, nbytes, spans
 
 _TABLE: Final = "table"
 _CONSTANTS: Final = "constants"
@@ -171,8 +171,8 @@ def sequence(
     """One function of these inputs and results that does the steps, in order, over an arena of so many bytes.
 
     Lanes of a `Together` run side by side on `threads` threads (None: those of the process at each call). Everything is checked here, once:
-    raises `BuildError` for a step that leaves its memory, writes where it or a lane beside it reads, or does not fit its kernel, and for a
-    result that no step writes; `CallError` for a kernel that is not for this machine.
+    raises `BuildError` for a step that leaves its memory, writes where it or a lane beside it reads, reads what no step has written, or
+    does not fit its kernel, and for a result that no step writes; `CallError` for a kernel that is not for this machine.
     """
     if not isinstance(name, str):
         raise BuildError(f"the name of a sequence is a string, not {name!r:.60}")
@@ -222,6 +222,7 @@ class _Written:
         self.keep: list[object] = []
         self.constants: list[npt.NDArray[Any]] = []
         self.outputs: set[int] = set()
+        self.filled = Filled()
 
     def checked(self, name: str, step: Step, memories: Memories) -> list[ByteSpan]:
         """What a step touches. Raises `BuildError`."""
@@ -229,6 +230,7 @@ class _Written:
         where = f"{name}: step {len(self.fails)}, {told}"
         found = spans(step, where)
         memories.check(found, where)
+        self.filled.check(found, where)
         self.outputs |= {span.slot.number for span in found if span.written and span.slot.memory == "output"}
         return found
 

@@ -19,7 +19,10 @@ from tensorlang.kernels.steps import Call, Copy, Port, Slot, Step
 
 @dataclass(frozen=True, slots=True)
 class ByteSpan:
-    """Bytes of a memory that a step touches, as elements of which type, if any; `over` is the operand whose memory a result may have."""
+    """Bytes of a memory that a step touches, as elements of which type, if any.
+
+    `over` is the operand whose memory a result may have; what is written is there for later steps to read, if it is `kept`.
+    """
 
     slot: Slot
     size: int
@@ -27,6 +30,7 @@ class ByteSpan:
     what: str
     dtype: DType | None = None
     over: int | None = None
+    kept: bool = True
 
     def meets(self, other: ByteSpan) -> bool:
         """Do the two share a byte?"""
@@ -81,6 +85,33 @@ class Memories:
                     raise BuildError(f"{where}: {span.what} overlaps {other.what}")
 
 
+class Filled:
+    """The bytes of the arena and the results that steps have written, joined where they meet: nothing else is there to be read."""
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[str, int], list[tuple[int, int]]] = {}
+
+    def check(self, spans: Sequence[ByteSpan], where: str) -> None:
+        """Raise `BuildError` where a step reads what none before it has written; then note what it writes."""
+        for span in spans:
+            slot = span.slot
+            if not span.written and span.size and slot.memory in ("arena", "output"):
+                runs = self._runs.get((slot.memory, slot.number), [])
+                if not any(first <= slot.offset and slot.offset + span.size <= end for first, end in runs):
+                    raise BuildError(f"{where}: {span.what} would be read from bytes of the {slot.memory} that no step before has written")
+        for span in spans:
+            if span.written and span.kept and span.size:
+                self._add(span)
+
+    def _add(self, span: ByteSpan) -> None:
+        slot = span.slot
+        runs = self._runs.setdefault((slot.memory, slot.number), [])
+        first, end = slot.offset, slot.offset + span.size
+        joined = [run for run in runs if run[0] <= end and first <= run[1]]
+        runs[:] = [run for run in runs if run not in joined]
+        runs.append((min([first, *(run[0] for run in joined)]), max([end, *(run[1] for run in joined)])))
+
+
 def nbytes(port: Port) -> int:
     """The bytes of an array."""
     return math.prod(port.shape) * port.dtype.bytes
@@ -128,7 +159,7 @@ def _of_call(step: Call, where: str) -> list[ByteSpan]:
     if step.workspace is not None:
         if step.workspace.memory != "arena" or step.workspace.offset % LINE_BYTES:
             raise BuildError(f"{where}: a workspace lies in the arena, at a multiple of {LINE_BYTES} bytes")
-        found.append(ByteSpan(step.workspace, step.kernel.workspace_bytes, True, "the workspace"))
+        found.append(ByteSpan(step.workspace, step.kernel.workspace_bytes, True, "the workspace", kept=False))
     return found
 
 

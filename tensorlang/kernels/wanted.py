@@ -146,7 +146,11 @@ def _defined_now(spec: Spec) -> Wanted | str:
         result = spec.define()
         return _of((result,), fusion.placeholders((result,)), None, spec.operator)
     except (DefinitionError, OverflowError, MemoryError) as error:
-        return str(error) or "its extents are too large"
+        reason, given = (
+            str(error) or "its extents are too large",
+            ", ".join(f"{name}={value!r:.40}" for name, value in spec.attributes.items()),
+        )
+        return reason if str(spec.operator) in reason else f"{spec.operator}{f' with {given}' if given else ''}: {reason}"
 
 
 def _of(outputs: tuple[Tensor, ...], own: tuple[Tensor, ...], inputs: object, name: str | None = None) -> Wanted:

@@ -58,7 +58,10 @@ def elementwise(tensor: Tensor, fn: object, what: str, name: str | None) -> tupl
     axes = _axes(tensor)
     require_takes(fn, (tensor, *axes), f"{what} must be a function of an element and its {len(axes)} axes")
     function: Element = fn
-    made: Any = define(tensor.shape, axes, lambda at: function(tensor[at], *at), name)
+    try:
+        made: Any = define(tensor.shape, axes, lambda at: function(tensor[at], *at), name)
+    except DefinitionError as error:
+        raise DefinitionError(f"{what}: {error}") from None
     return made if isinstance(made, tuple) else (made,)
 
 

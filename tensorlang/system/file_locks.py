@@ -46,7 +46,7 @@ def _acquired(path: Path, deadline: float) -> int | None:
     pause = _FIRST_PAUSE
     while True:
         try:
-            descriptor = files.descriptor(path, os.O_RDWR | os.O_CREAT)
+            descriptor = files.descriptor(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
         except OSError:
             return None
         try:

@@ -3,7 +3,8 @@
 A path comes from a user or lies in a folder that others write to, so it may name anything. Opening a FIFO waits for whoever is at its
 other end, perhaps for ever; opening a device can do what the device is for; and a rename puts a file in the place of either. So a path is
 looked at before it is opened, opened without waiting, and looked at again when it is open. What is written is there whole or not
-at all: written beside, then renamed. A link is followed: it stays, and what it leads to is read or replaced.
+at all: written beside, then renamed. A link is followed: it stays, and what it leads to is read or replaced. Only in a folder that is ours
+alone is a link no way to somewhere else: it is replaced itself.
 
 All that can go wrong is an `OSError`, whose `strerror` says what is in the way.
 """
@@ -81,13 +82,17 @@ def contents(path: AnyPath) -> bytes:
 def replacing(path: AnyPath, *, durable: bool = True, private: bool = False) -> Iterator[IO[bytes]]:
     """A file that takes the place of `path` when the block ends; where it raises, `path` stays as it was.
 
-    `durable`: it outlives a crash of the system. `private`: nobody else may read it; else it has the permissions of the file that it
-    replaces, or those of any new file. Raises `OSError`, before the block where what is at `path` is not to be replaced.
+    `durable`: it outlives a crash of the system. `private`: an entry of a folder of ours, which nobody else may read, and in whose place a
+    link is replaced; else it has the permissions of the file that it replaces, or those of any new file. Raises `OSError`, before the block
+    where what is at `path` is not to be replaced.
     """
     with _as_os_error(path):
-        goal = Path(path).resolve()
+        goal = Path(path)
+        goal = goal.parent.resolve() / goal.name if private else goal.resolve()
         with contextlib.suppress(FileNotFoundError):
-            require_regular(goal.stat(), path)
+            status = goal.lstat()
+            if not stat.S_ISLNK(status.st_mode):
+                require_regular(status, path)
         handle, name = tempfile.mkstemp(prefix=f".{goal.name[:60]}.", suffix=".tmp", dir=goal.parent)
     temporary = Path(name)
     try:

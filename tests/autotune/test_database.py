@@ -306,6 +306,18 @@ def test_refresh_reads_only_what_was_appended(log: Log, monkeypatch: pytest.Monk
     assert read == ["id-9"]
 
 
+def test_lines_that_are_no_records_have_one_line_in_the_log(log: Log, caplog: pytest.LogCaptureFixture) -> None:
+    log.append(record(0, matmul(32)))
+    with log.path.open("ab") as file:
+        file.write(b"no record\n" + b"[" * 1000 + b"\n{}\n")
+    database = Database(log)
+    log.append(record(1, matmul(48)))
+    database.refresh()
+    assert len(database) == 2
+    (told,) = caplog.messages
+    assert told.startswith(f"{log.path}: 3 lines are passed over; line 2: ")
+
+
 def test_a_line_that_is_being_written_is_read_when_it_is_whole(log: Log) -> None:
     log.append(record(0, matmul(32)))
     line = to_line(record(1, matmul(48)))

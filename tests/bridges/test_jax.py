@@ -57,3 +57,7 @@ def test_what_a_kernel_does_not_take_is_a_call_error_when_it_is_traced() -> None
         jax.jit(call)(np.ones((8, 5), "f4"), np.ones((5, 6), "f4"))
     with pytest.raises(tl.CallError, match="expected 2 inputs, got 1"):
         call(np.ones((8, 5), "f4"))
+    call = bridge.function(kernels.compile(product(tl.dim("n", 1, 64))))
+    for asked in (call, jax.jit(call)):
+        with pytest.raises(tl.CallError, match="the dim n is from 1 to 64, and not 65"):
+            asked(np.ones((65, 5), "f4"), np.ones((5, 7), "f4"))

@@ -193,14 +193,16 @@ def test_no_kernel_is_built_under_a_name_that_no_function_can_have(name: str) ->
         increment(name)
 
 
-@pytest.mark.parametrize("name", ["printf", "sinf", "_start", "a__b", "TENSORLANG_x", "DLTensor", "uint8_t"])
+@pytest.mark.parametrize("name", ["printf", "sinf", "read", "y0", "linux", "_start", "a__b", "TENSORLANG_x", "DLTensor", "uint8_t"])
 def test_no_kernel_is_exported_under_a_name_that_c_reserves(tmp_path: Any, name: str) -> None:
     with pytest.raises(tl.BuildError, match="cannot be exported under this name"):
         increment(name).export(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("argument", ["while", "new", "_x", "main", "int32_t", "a__b", "tensorlang_x"])
+@pytest.mark.parametrize(
+    "argument", ["while", "new", "_x", "main", "int32_t", "a__b", "tensorlang_x", "INT32_MAX", "UINT_FAST8_MAX", "SIZE_MAX", "unix"]
+)
 def test_no_argument_is_exported_under_a_name_that_c_reserves(tmp_path: Any, argument: str) -> None:
     with pytest.raises(tl.BuildError, match=f"its argument '{argument}' needs another name"):
         increment(argument=argument).export(tmp_path)

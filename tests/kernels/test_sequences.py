@@ -220,6 +220,10 @@ REFUSED: dict[str, tuple[Callable[[], Call | Copy | Together], str]] = {
     "into an input": (lambda: relu_of(Slot.input(0), Slot.input(1)), "its input has 0"),
     "over an input": (lambda: relu_of(Slot.arena(0), Slot.input(0)), "result 'relu' would be written into an input, which is read alone"),
     "over itself": (lambda: relu_of(Slot.arena(0), Slot.arena(32)), "result 'relu' overlaps operand 'x0'"),
+    "from nowhere": (lambda: relu_of(Slot.arena(0)), "'x0' would be read from bytes of the arena that no step before has"),
+    "from a result": (
+        lambda: Copy(Slot.output(0), Slot.arena(0), (6,), (1,), (1,), 4), "the source would be read from bytes of the output"
+    ),
     "between elements": (lambda: relu_of(Slot.arena(2)), "operand 'x0' is at byte 2, which is no place of float32"),
     "too many": (lambda: Call(kernel(), (Slot.input(0), Slot.input(0)), (Slot.output(0),)), "gives 1 results, not 2 and 1"),
     "a dim": (lambda: Call(ranged(), (Slot.input(0),), (Slot.output(0),)), "the dim 'n' of relu(rows: float32[n, 6]"),
@@ -239,6 +243,19 @@ def test_a_step_that_does_not_fit_is_refused(name: str) -> None:
     make, message = REFUSED[name]
     with pytest.raises(tl.BuildError, match=re.escape(message)):
         kernels.sequence("wrong", [X], [OUT], [make()], arena=128)
+
+
+@pytest.mark.parametrize("parts", [(0, 12), (0, 13), (12, 0)])
+def test_what_is_read_was_written_piece_by_piece(parts: tuple[int, int]) -> None:
+    """24 numbers of an arena, of which each of two copies writes 12 from some place on."""
+    steps = [Copy(Slot.input(0), Slot.arena(4 * first), (12,), (1,), (1,), 4) for first in parts]
+    steps.append(relu_of(Slot.arena(0)))
+    if 13 in parts:
+        with pytest.raises(tl.BuildError, match="step 2, relu: operand 'x0' would be read from bytes of the arena that no step before"):
+            kernels.sequence("pieces", [X], [OUT], steps, arena=128)
+    else:
+        x = np.arange(24, dtype="f4").reshape(SHAPE)
+        assert np.array_equal(kernels.sequence("pieces", [X], [OUT], steps, arena=128)(x).ravel(), [*range(12)] * 2)
 
 
 def test_a_result_that_no_step_writes_and_a_port_of_another_type_are_refused() -> None:

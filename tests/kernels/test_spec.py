@@ -45,6 +45,10 @@ def test_every_operator_is_supported_at_the_extents_of_the_table(name: str) -> N
         (kernels.Spec("conv2d", CONV.shapes, attributes={"strides": 1}), "no attribute 'strides'; did you mean 'stride'"),
         (kernels.Spec("conv2d", CONV.shapes, attributes={"stride": 0}), "stride must be"),
         (kernels.Spec("conv2d", CONV.shapes, attributes={"stride": "x"}), "stride must be"),
+        (
+            kernels.Spec("leaky_relu", ((4, 5),), attributes={"negative_slope": "a"}),
+            "leaky_relu with negative_slope='a': a str ('a') cannot",
+        ),
         (kernels.Spec("conv2d", CONV.shapes, layout="CHWN"), "no layout 'CHWN'; it has NCHW and NHWC"),
         (kernels.Spec("max_pool2d", ((1, 2, 3, 4),)), "needs the attribute 'kernel_size'"),
         (kernels.Spec("gelu", ((4,),), dtypes="float99"), "float99"),
