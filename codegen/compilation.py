@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -51,6 +52,8 @@ _programs: Final[ObjectCache[Program]] = ObjectCache()
 
 MOST_GROWTH: Final = 16
 """By how much the code of a nest is underestimated before it is lowered, at most: 10 was seen, of bytes gathered by indices of 64 bits."""
+_looked_at = threading.local()
+"""What a thread lowered last to see whether it stays small: the nest, the target, and what came of it."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\Z")
 _TAKEN: Final = frozenset({"posix_memalign", "free", "malloc", COUNTER_SYMBOL, *openmp.SYMBOLS, *workspaces.SYMBOLS})
 
@@ -178,8 +181,17 @@ def default_schedule(outputs: object, target: Target, constants: frozenset[str] 
 
 def _stays_small(nest: Nest, target: Target) -> bool:
     """Is a nest, which may be too much code only once it is lowered, none that is?"""
-    lowers_to_little = too_much(nest, MAX_EMITTED / MOST_GROWTH) is None
-    return lowers_to_little or too_much(lower(nest, target), MAX_EMITTED, target.vector_bits) is None
+    if too_much(nest, MAX_EMITTED / MOST_GROWTH) is None:
+        return True
+    _looked_at.last = nest, target, lower(nest, target)
+    return too_much(_looked_at.last[2], MAX_EMITTED, target.vector_bits) is None
+
+
+def _lowered(nest: Nest, target: Target) -> Nest:
+    """A nest, lowered; what was lowered to see whether it stays small is not lowered again under the names of a function."""
+    other, of, lowered = _looked_at.__dict__.pop("last", (None, None, None))
+    same = other is not None and of == target and other.body is nest.body and other.relations is nest.relations
+    return replace(nest, body=lowered.body, relations=lowered.relations) if same else lower(nest, target)
 
 
 def plain_loops(outputs: object, error: Exception) -> Schedule:
@@ -195,7 +207,7 @@ def plain_loops(outputs: object, error: Exception) -> Schedule:
 def compile_nest(origin: Origin, target: Target, provenance: Provenance | None = None) -> Program:
     """The program of a scheduled nest, compiled now, with no operand fixed."""
     nest = origin.nest
-    lowered = lower(nest, target)
+    lowered = _lowered(nest, target)
     _require_small(lowered, MAX_EMITTED, target.vector_bits)
     _require_in_place(nest)
     signature = _signature(nest)

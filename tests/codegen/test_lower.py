@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang.codegen import compilation
 from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import target
 from tensorlang.ir import For, If, Nest
@@ -154,3 +157,22 @@ def test_vector_loops_stand_at_stores_and_fit_a_register() -> None:
             if isinstance(part, For) and part.kind == "vector":
                 assert part.hi.value - part.lo.value <= 8  # type: ignore[union-attr]
                 assert not any(isinstance(inner, For) for inner in statements(part.body))
+
+
+def test_what_is_lowered_to_see_whether_it_stays_small_is_not_lowered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Nest] = []
+
+    def counted(nest: Nest, of: object) -> Nest:
+        seen.append(nest)
+        return lower(nest, of)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(compilation, "lower", counted)
+    monkeypatch.setattr(compilation, "MAX_EMITTED", 16)
+    outputs = matmul(7, 19, 5)
+    nest = compilation.default_schedule(outputs, NATIVE).nest
+    (first,) = seen
+    again = compilation._lowered(replace(first, name="other"), NATIVE)
+    assert seen == [first]
+    assert again == replace(lower(first, NATIVE), name="other")
+    assert compilation._lowered(nest, NATIVE) == lower(nest, NATIVE)  # once
+    assert seen == [first, nest]
