@@ -111,7 +111,8 @@ def _cycles(
 ) -> tuple[float, float]:
     """Cycles in which a level gives what a statement wants from it, and meanwhile takes what it writes; and those in which the core waits.
 
-    Lines that no prefetcher brings are waited for, as many at once as the core asks for; what is streamed is not fetched before.
+    Lines that no prefetcher brings are waited for, as many at once as the core asks for, while the level sends others and the core does
+    what else its window holds; what is streamed is not fetched before.
     """
     each, latency, last = level
     given = taken = past = waited = 0.0
@@ -122,7 +123,8 @@ def _cycles(
             continue
         given += (ahead + alone) * each
         taken += back * each
-        waited += alone * max(0.0, _wait(latency, core, buffer, machine.outstanding) - each)
+        together = min(machine.outstanding, max(1.0, core.asked[buffer]))
+        waited += alone * max(0.0, latency / together - max(each, core.ahead / together))
         if buffer in core.split:
             waited += (ahead + alone) * core.split[buffer] * _wait(latency, core, buffer, SPLIT)
     return max(given, taken) + past, waited

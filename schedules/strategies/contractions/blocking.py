@@ -17,6 +17,7 @@ from typing import Any, Final
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.issue import INSTRUCTION
 from tensorlang.schedules.model.sketch import PACKED, Sketch, numbered
+from tensorlang.schedules.model.walks import STREAMS
 from tensorlang.schedules.strategies.analysis.stages import size
 from tensorlang.schedules.strategies.contractions.register_tile import RegisterTiles
 from tensorlang.schedules.strategies.contractions.sketch import TilingSketches
@@ -26,6 +27,8 @@ from tensorlang.system.lazy import cached_property
 
 DEPTH: Final = 256
 """The depth at which orders are compared beside whole sums: in the middle of those that panels in caches have."""
+FOLLOWED: Final = STREAMS
+"""The depth at which orders are compared whose rows are read in place: so many are fetched ahead at once, and none is waited for."""
 PICKED_DEPTH: Final = 32
 """The same where data pick panels, of which a cache holds a part each."""
 SHORT: Final = 3e-6
@@ -68,7 +71,7 @@ class BlockingSearch:
         whole = descend(start, (self._packings, self._tiles, self._unrolled), self._seconds)
         if self._middle == depths[-1] or self._is_cheapest(whole):
             return whole
-        groups = (self._orders_and_depths,) if self._picked else (self._orders, self._packings_and_depths)
+        groups = (self._orders_and_depths,) if self._picked else (self._orders_at_depths, self._packings_and_depths)
         middle = {**whole, "depth": self._middle, "unroll": 1}
         parts = descend(middle, (*groups, self._tiles, self._depths, self._unrolled), self._seconds)
         return parts if self._seconds(parts) * self._parts_cost < self._seconds(whole) else whole
@@ -115,6 +118,13 @@ class BlockingSearch:
         for order in reversed(distinct.values()):
             for packing in self._packings():
                 yield {"order": order, **packing}
+
+    def _orders_at_depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Every order and packing at the depth of a point, and every order of what is read in place with few enough rows."""
+        yield from self._orders(config)
+        followed = min(self.values["depth"], key=lambda depth: abs(depth - FOLLOWED))
+        plain = dict.fromkeys((name for name in PACKS if name in self.values), False)
+        yield from ({"order": order, "depth": followed, **plain} for order in self.values["order"])
 
     def _orders_and_depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Every order at every depth: of panels that data pick, the ones that a part of the depth leaves in a cache decide both."""
