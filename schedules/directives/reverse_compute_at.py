@@ -10,12 +10,14 @@
 The consumer gets copies of the producer's loops inside `loop` (here i' = 8 i_o + i_i') and stands at the end of an iteration.
 
 Legal where the consumer is one plain statement that reads the producer element by element, its own loops are not scheduled yet, every
-element is complete at the end of the iteration that computes it, and what else the consumer reads is there by then. The iterations
-have to complete every element that the consumer has: a scatter may leave some as they were, and these nobody would compute.
+element is complete at the end of the iteration that computes it, and what else the consumer reads is there by then: of a recurrence what
+it has made before, too. The iterations have to complete every element that the consumer has: a scatter may leave some as they were, and
+these nobody would compute.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 from tensorlang.algebra.polyhedra import find
@@ -162,7 +164,7 @@ class ReverseComputeAt(Directive):
                 raise self._refusal("TL-S301", f"{self.stage!r} uses {name!r}, which has no storage yet at {short(self.loop)!r}")
 
     def _require_order(self, before: Nest, after: Nest) -> None:
-        """Everything that the consumer read or overwrote is still done when it runs."""
+        """Everything that the consumer read or overwrote is still done when it runs, also what it has itself written: a recurrence."""
         old, new = list(accesses(before.body)), list(accesses(after.body))
         mine = [access for access in new if access.stage == self.stage]
         limit = min(access.position for access in old if access.stage == self.stage)
@@ -179,6 +181,12 @@ class ReverseComputeAt(Directive):
                 if example is not None:
                     early = f"{example['element']} is not complete at the end of an iteration of {short(self.loop)!r}"
                     raise self._refusal("TL-S103", f"{early}: {other.stage!r} still changes it", counterexample=example)
+        for own, other in itertools.product(mine, mine):
+            if own.buffer == other.buffer and other.writes and not own.writes:
+                example = conflict(after, own, other, frozenset(), (ahead(own, other),))
+                if example is not None:
+                    late = f"{self.stage!r} would read {example['element']} before it writes it, in the order of {short(self.loop)!r}"
+                    raise self._refusal("TL-S103", late, counterexample=example)
 
     def _require_no_race(self, nest: Nest, loop: For) -> None:
         path = [part for part in path_to_loop(nest, loop.loop) if isinstance(part, For)]

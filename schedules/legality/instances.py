@@ -86,7 +86,10 @@ def example_of(one: Instance, two: Instance, point: dict[Expr, int]) -> dict[str
     def values(copy: Instance) -> dict[str, int]:
         return {short(loop.loop): point[copy.at(loop.loop)] for loop in copy.access.loops if copy.at(loop.loop) in point}
 
-    index = [point.get(part, int(part.value) if isinstance(part, Const) else None) for part in one.index]
+    def known(part: Expr) -> int | None:
+        return point.get(part, int(part.value) if isinstance(part, Const) else None)
+
+    index = [known(part) if known(part) is not None else known(other) for part, other in zip(one.index, two.index, strict=True)]
     element = f"{one.access.buffer.name}[{', '.join('?' if value is None else str(value) for value in index)}]"
     dims = {node.name: value for node, value in point.items() if isinstance(node, ir.Dim)}
     found: dict[str, Any] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorlang as tl
+from tests.schedules.judged import judge
 from tests.schedules.programs import EXTENTS, blur, check, matmul, rectified, refused
 from tests.thinned import crossed
 
@@ -96,3 +97,38 @@ def test_a_consumer_waits_for_the_later_of_two_producers() -> None:
     refused(s, "TL-S301", "does not read 'g' element by element", "reverse_compute_at", "v", "g.i")
     error = refused(s, "TL-S103", "'g' still changes it", "reverse_compute_at", "v", "f.i")
     assert error.counterexample is not None
+
+
+def carried(apart: int) -> tl.Schedule:
+    """q[i, j] = w[i, j] + q[i - 1, j + apart] over w = X + 1."""
+    x = tl.placeholder((4, 6), "int32", name="X")
+    w = tl.compute((4, 6), lambda i, j: x[i, j] + 1, name="w")
+    q = tl.recurrence((4, 6), lambda i, j, before: w[i, j] + before[i - 1, j + apart], dtype="int32", name="q")
+    return tl.Schedule(q)
+
+
+@crossed({"tiled": [False, True], "at": ["w.j", "w.i"], "apart": [-1, 0, 1, 2]}, count=8)
+def test_a_recurrence_moves_into_an_order_in_which_it_has_made_what_it_reads(tiled: bool, at: str, apart: int) -> None:
+    """Found from outside: rows of w inside its columns ran ahead of the row before, at columns to the right."""
+    s = carried(apart)
+    loops = ["w.j", "w.i"]
+    if tiled:
+        outer, at_inner = s.split("w.j", 4)
+        loops = [outer, "w.i", at_inner]
+        at = at_inner if at == "w.j" else at
+    s.reorder(*loops)
+    if apart > 0:
+        error = s.can("reverse_compute_at", "q", at).error
+        assert error is not None
+        assert error.code == "TL-S103"
+        assert "'q' would read q[" in error.reason
+    else:
+        s.reverse_compute_at("q", at)
+    judge(s)
+
+
+def test_the_order_of_a_recurrence_itself_takes_any_of_it() -> None:
+    for at in ("w.i", "w.j"):
+        s = carried(2)
+        s.reverse_compute_at("q", at)
+        judge(s)
