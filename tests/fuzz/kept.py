@@ -209,6 +209,32 @@ def reused(view: View) -> list[Coming]:
     return [*first, joined, *map(folded, (1, 2, 3)), late]
 
 
+def completed_in_another_order(view: View) -> list[Coming]:
+    """What reads its own earlier elements made where another stage makes its operand, whose loops stand in another order by then."""
+    every, rng = list(stores(view.nest.body)), view.rng
+    carrying = [store for store in every if store.reducer is None and view.read(store) & {buffer.name for buffer in store.buffers}]
+    found = [
+        (store.stage, operand)
+        for store in carrying
+        for operand in every
+        if operand.stage != store.stage and view.read(store) & {buffer.name for buffer in operand.buffers} and view.around(operand)
+    ]
+    if not found:
+        return []
+    stage, operand = rng.choice(found)
+    names = [loop.loop for loop in view.around(operand)]
+    if len(names) > 1 and rng.random() < 0.5:
+        before: list[Coming] = [call("reorder", *rng.sample(names, len(names)))]
+    else:
+        before = [*parts_exchanged(view, rng.choice(names))]
+
+    def there(now: View) -> Step | None:
+        pool = [loop.loop for part in stores(now.nest.body) if part.stage == operand.stage for loop in now.around(part)]
+        return call("reverse_compute_at", stage, now.rng.choice(pool)) if pool else None
+
+    return [*before, there]
+
+
 def shapes_of(view: View) -> dict[str, tuple[Expr, ...]]:
     """The shapes of all intermediates."""
     return {buffer.name: buffer.shape for buffer in View(view.rng, view.nest).buffers()}

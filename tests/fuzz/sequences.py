@@ -9,6 +9,7 @@ from typing import Final
 from tensorlang.schedules.rewriting.edit import literal_extent, loops
 
 from .kept import (
+    completed_in_another_order,
     copied_across,
     copied_outside,
     in_partial_results,
@@ -207,6 +208,7 @@ SEQUENCES: Final[dict[Callable[[View], list[Coming]], int]] = {
     kept_exchanged: 1,
     window_exchanged: 3,
     reused: 20,
+    completed_in_another_order: 10,
     short_rows: 6,
 }
 """How often each is tried, with 1 for those that nearly every nest allows, more for what few do; where one does not fit, the next is."""

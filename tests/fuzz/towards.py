@@ -10,7 +10,7 @@ from tensorlang.ir.traverse import loads_of
 from tensorlang.schedules.rewriting.edit import literal_extent, loops, stage_of, stages, stores
 
 from .inner import LANES, TERMS
-from .kept import copied_across, reused, scattered_in_partial_results
+from .kept import completed_in_another_order, copied_across, reused, scattered_in_partial_results
 from .placements import compute_at_of
 from .rows import of_kind
 from .view import Coming, Step, View, call, neighbours
@@ -153,6 +153,7 @@ TOWARDS: Final[dict[str, Callable[[View], list[Coming]]]] = {
     "cache_write": copied_across,
     "join_reductions": rooted_both,
     "reverse_compute_inline": completed_first,
+    "reverse_compute_at": completed_in_another_order,
     "accumulate": beside("accumulate"),
     "decompose_reduction": beside("decompose_reduction"),
 }
