@@ -135,10 +135,11 @@ def test_an_outer_extent_is_a_loop_around_the_nest_of_a_literal_one(operator: Ca
     ],
 )
 def test_by_the_model_one_schedule_loses_little_to_that_of_each_size(operator: Callable[[Extent], Any]) -> None:
+    """Two versions at most: of a product of 1 to 64 rows, one row could be had in 0.8 of the time, and then not 64 rows in theirs."""
     one = default_schedule(operator(tl.dim("n", 1, 64)), MACHINE, threads=1)
     for n in (1, 8, 64):
         own = default_schedule(operator(n), MACHINE, threads=1)
-        assert one.estimate(MACHINE, n=n).seconds <= 1.2 * own.estimate(MACHINE).seconds
+        assert one.estimate(MACHINE, n=n).seconds <= 1.3 * own.estimate(MACHINE).seconds
 
 
 def test_a_product_has_a_version_for_few_rows_whose_panels_are_wider() -> None:
