@@ -150,3 +150,20 @@ def test_an_extent_tells_its_dims_and_what_it_is_at_their_sizes() -> None:
     assert extent.at(n=5, m=2) == (5 * 3 + 2) // 2
     with pytest.raises(tl.DefinitionError, match="is known where m is given"):
         extent.at(n=5)
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_an_extent_is_compared_with_an_index_from_either_side(size: int) -> None:
+    n = tl.dim("n")
+    x, k = tl.placeholder((n,), "int32", name="X"), tl.reduce_axis(n, name="k")
+    left = tl.compute((n,), lambda i: tl.select(n - 1 == i, -1, x[i]), name="left")
+    right = tl.compute((n,), lambda i: tl.select(i == n - 1, -1, x[i]), name="right")
+    but = tl.compute((), lambda: tl.sum(x[k], axis=k, where=n - 1 != k), name="but")
+    values = np.arange(10, 10 + size, dtype="int32")
+    want = np.where(np.arange(size) == size - 1, -1, values)
+    assert np.array_equal(tl.build(left)(values), want)
+    assert np.array_equal(tl.build(right)(values), want)
+    assert tl.build(but)(values) == values[:-1].sum()
+    assert n == tl.dim("n")
+    assert (n == 4) is False
+    assert tl.build(tl.compute((n,), lambda i: tl.select(n.as_expr() == size, x[i], 0), name="of"))(values).tolist() == values.tolist()

@@ -286,3 +286,10 @@ def test_shapes_that_do_not_fit_are_refused_by_name(message: str) -> None:
     with pytest.raises(tl.DefinitionError) as refusal:
         REFUSED[message]()
     assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize("left", [(None, True), (True, None)])
+def test_batch_norm_needs_its_statistics(left: tuple[Any, Any]) -> None:
+    x, m = tl.placeholder((4, 6), name="X"), tl.placeholder((6,), name="M")
+    with pytest.raises(tl.DefinitionError, match="batch_norm"):
+        ops.batch_norm(x, *[one and m for one in left])

@@ -18,6 +18,8 @@ from tensorlang.schedules.directive import Refusal
 
 AUXILIARY: Final = (".init", ".load", ".store", ".add", ".prefetch")
 """How the stages end that only start or end a tile of another stage."""
+LONGEST: Final = 800
+"""Characters of the name of a loop, which is a part of names that LLVM reads up to 1024 of."""
 
 
 def loops(stmt: Stmt) -> Iterator[For]:
@@ -198,6 +200,10 @@ def fresh_name(nest: Nest, stage: str, label: str) -> str:
     """A full name for a new loop. Raises `Refusal` where it is taken or no name."""
     if not label.isidentifier():
         raise Refusal("TL-S005", f"{label!r} cannot name a loop; use letters, digits and _", stage=stage)
+    if len(label) > LONGEST:
+        raise Refusal(
+            "TL-S005", f"{label[:40]}... is too long for the name of a loop; give one of at most {LONGEST} characters", stage=stage
+        )
     name = f"{stage}.{label}"
     loop = any(isinstance(part, For) and part.loop == name for part in among(nest.body, (name,)))
     if loop or any(name in relation_names(relation) for relation in nest.relations):

@@ -26,7 +26,11 @@ MAX_EXTENT: Final = ir.MOST
 
 
 class Dim:
-    """An extent known only at run time, or arithmetic on such extents. `==` compares by structure and is a bool."""
+    """An extent known only at run time, or arithmetic on such extents.
+
+    `==` compares extents by structure and is a bool: whether two are the same extent, not whether they have one value. With an index
+    expression on either side it is a condition.
+    """
 
     __array_ufunc__ = None
     __slots__ = ("node",)
@@ -44,6 +48,8 @@ class Dim:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, (int, np.integer)):
             return self.node == ir.const(int(other))
+        if isinstance(other, Expr):
+            return NotImplemented
         return isinstance(other, Dim) and self.node == other.node
 
     def __hash__(self) -> int:

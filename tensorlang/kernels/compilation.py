@@ -225,7 +225,11 @@ def _database(database: object) -> Any:
         fresh.append(database)
         return Database(database)
 
-    found: Database = _databases.get(os.path.realpath(database), opened)
+    try:
+        place = os.path.realpath(database)
+    except ValueError:  # no path at all
+        return Database(database)
+    found: Database = _databases.get(place, opened)
     if not fresh:
         found.refresh()
     return found

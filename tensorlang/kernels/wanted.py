@@ -95,7 +95,12 @@ def _lying(program: Wanted, layouts: object, over: object) -> Wanted:
     found = strides.checked(layouts, {**results, **operands})
     ours = {operands[name]: steps for name, steps in found.items() if name in operands}
     theirs = {at: found[name] for at, name in enumerate(program.results) if name in found}
-    below = {program.results.index(name): operands[own] for name, own in strides.checked_over(over, results, operands, found).items()}
+    lying = strides.checked_over(over, results, operands, found)
+    read = {id(tensor.definition) for tensor in fusion.placeholders(program.outputs)}
+    for name, own in lying.items():
+        if id(operands[own].definition) not in read:
+            raise DefinitionError(f"over=: nothing reads {own!r}, so that {name!r} may lie there without: leave it out and pass out=")
+    below = {program.results.index(name): operands[own] for name, own in lying.items()}
     places, outputs = strides.strided(program.outputs, ours, theirs, below)
     call = [program.arguments[place] for place in program.order if _array(program.arguments[place]) is None]
     made = _of(outputs, (), tuple(places.get((id(tensor.definition), 0), tensor) for tensor in call), program.name)

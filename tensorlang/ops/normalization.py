@@ -241,7 +241,7 @@ def batch_norm(
     floating("batch_norm", "input", input)
     channel = 1 if one_of("batch_norm", "layout", layout, "NCHW", "NHWC") == "NCHW" else input.ndim - 1
     for what, tensor in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
-        if tensor is not None:
+        if tensor is not None or what.startswith("running"):
             agree("batch_norm", "the channels", input, channel, need("batch_norm", what, tensor, 1), 0)
 
     def element(at: tuple[Expr, ...]) -> Expr:

@@ -205,3 +205,17 @@ def test_what_cannot_lie_over_an_operand_is_refused(over: Any, match: str) -> No
         kernels.compile(C, over=over)
     with pytest.raises(DefinitionError, match="differ in shape"):
         kernels.compile(C, strides={"C": (1, 8)}, over={"C": "A"})
+
+
+def test_a_result_over_an_operand_that_nothing_reads_is_refused() -> None:
+    x, z = tl.placeholder((4,), name="X"), tl.placeholder((4,), name="Z")
+    y = tl.compute((4,), lambda i: x[i] + 1, name="Y")
+    with pytest.raises(tl.DefinitionError, match="nothing reads 'Z', so that 'Y' may lie there without"):
+        kernels.compile(y, inputs=[x, z], over={"Y": "Z"})
+
+
+@pytest.mark.parametrize("path", ["\0", "\ud800"])
+def test_a_database_at_no_path_is_a_log_error(path: str) -> None:
+    x = tl.placeholder((4,), name="X")
+    with pytest.raises(tl.LogError):
+        kernels.compile(tl.compute((4,), lambda i: x[i] + 1, name="Y"), database=path)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tests.schedules.programs import blur, check, matmul, scale
+from tests.schedules.programs import blur, check, matmul, refused, scale
 from tests.thinned import crossed, few
 
 TAILS: tuple[Any, ...] = ("guard", "mask", "peel", "shift")
@@ -269,4 +269,12 @@ def test_positions_of_a_tile_may_share_an_index_that_is_no_element() -> None:
     outer, lanes = s.split("S.p", 8)
     s.vectorize(lanes)
     s.accumulate("S", at=outer)
+    check(s)
+
+
+def test_a_name_that_llvm_would_not_read_is_refused() -> None:
+    s = tl.Schedule(scale(8, 8))
+    for step in (("split", "Y.i", 4, "guard", ("x" * 801, "y")), ("fuse", "Y.i", "Y.j", "x" * 801)):
+        refused(s, "TL-S005", "is too long for the name of a loop; give one of at most 800 characters", *step)
+    s.split("Y.i", 4, names=("x" * 800, "y"))
     check(s)
