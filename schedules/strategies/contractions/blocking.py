@@ -2,7 +2,8 @@
 
 Points are compared as sketches (`sketch`), of which some forty cost what one or two schedules do. One descent leads from the
 register tile of most arithmetic for each load, with whole sums and nothing packed, through packings, tiles and unrolling; another one from
-there, in parts of a middle depth, through orders and packings, depths and tiles. The other one is left out where whole sums take so little
+there, in parts of a middle depth, through orders and packings, depths and tiles, and on from a few rows that are read in place where that
+is better. The other one is left out where whole sums take so little
 more than their arithmetic that no point in parts could be worth it: of most products whose operands fit the caches.
 """
 
@@ -71,9 +72,12 @@ class BlockingSearch:
         whole = descend(start, (self._packings, self._tiles, self._unrolled), self._seconds)
         if self._middle == depths[-1] or self._is_cheapest(whole):
             return whole
-        groups = (self._orders_and_depths,) if self._picked else (self._orders_at_depths, self._packings_and_depths)
+        groups = (self._orders_and_depths,) if self._picked else (self._orders, self._packings_and_depths)
         middle = {**whole, "depth": self._middle, "unroll": 1}
         parts = descend(middle, (*groups, self._tiles, self._depths, self._unrolled), self._seconds)
+        in_place = min(self._in_place(parts), key=self._seconds)
+        if self._seconds(in_place) < self._seconds(parts):
+            parts = descend(in_place, (self._depths, self._tiles, self._unrolled), self._seconds)
         return parts if self._seconds(parts) * self._parts_cost < self._seconds(whole) else whole
 
     def tile_seconds(self) -> float:
@@ -119,12 +123,11 @@ class BlockingSearch:
             for packing in self._packings():
                 yield {"order": order, **packing}
 
-    def _orders_at_depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Every order and packing at the depth of a point, and every order of what is read in place with few enough rows."""
-        yield from self._orders(config)
-        followed = min(self.values["depth"], key=lambda depth: abs(depth - FOLLOWED))
+    def _in_place(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """A point's tile in every order, with nothing packed and a depth of as many rows as are fetched ahead at once."""
+        depth = min(self.values["depth"], key=lambda depth: abs(depth - FOLLOWED))
         plain = dict.fromkeys((name for name in PACKS if name in self.values), False)
-        yield from ({"order": order, "depth": followed, **plain} for order in self.values["order"])
+        return ({**config, **plain, "order": order, "depth": depth} for order in self.values["order"])
 
     def _orders_and_depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Every order at every depth: of panels that data pick, the ones that a part of the depth leaves in a cache decide both."""
