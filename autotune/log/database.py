@@ -17,11 +17,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import replace
-from itertools import groupby, islice
-from operator import attrgetter
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,7 +47,6 @@ BATCH: Final = 8
 """Records parsed before they are put into the index: few, since parsed ones are many objects."""
 LOANS: Final = 10_000
 _log: Final = logging.getLogger("tensorlang")
-_path_of = attrgetter("path")
 
 
 class Database:
@@ -100,11 +99,11 @@ class Database:
 
     def _tell(self, settled: list[Problem]) -> None:
         """One line in the log for each file with lines that are no records: a torn last one is not among them, which may be whole soon."""
-        for path, problems in groupby(sorted(settled, key=_path_of), key=_path_of):
-            first, *more = problems
-            if path not in self._told:
-                self._told.add(path)
-                _log.warning("%s: %d lines are passed over; line %d: %s", path, 1 + len(more), first.line, first.reason)
+        untold = [problem for problem in settled if problem.path not in self._told]
+        for path, count in Counter(problem.path for problem in untold).items():
+            first = next(problem for problem in untold if problem.path == path)
+            _log.warning("%s: %d lines are passed over; line %d: %s", path, count, first.line, first.reason)
+            self._told.add(path)
 
     def _read(
         self, paths: list[Path], index: Index, files: dict[Path, Position], settled: list[Problem], *, remembered: bool = False

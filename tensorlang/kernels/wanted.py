@@ -151,10 +151,8 @@ def _defined_now(spec: Spec) -> Wanted | str:
         result = spec.define()
         return _of((result,), fusion.placeholders((result,)), None, spec.operator)
     except (DefinitionError, OverflowError, MemoryError) as error:
-        reason, given = (
-            str(error) or "its extents are too large",
-            ", ".join(f"{name}={value!r:.40}" for name, value in spec.attributes.items()),
-        )
+        reason = str(error) or "its extents are too large"
+        given = ", ".join(f"{name}={value!r:.40}" for name, value in spec.attributes.items())
         return reason if str(spec.operator) in reason else f"{spec.operator}{f' with {given}' if given else ''}: {reason}"
 
 

@@ -240,9 +240,10 @@ def batch_norm(
     input = need("batch_norm", "input", input, least=2)
     floating("batch_norm", "input", input)
     channel = 1 if one_of("batch_norm", "layout", layout, "NCHW", "NHWC") == "NCHW" else input.ndim - 1
-    for what, tensor in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
-        if tensor is not None or what.startswith("running"):
-            agree("batch_norm", "the channels", input, channel, need("batch_norm", what, tensor, 1), 0)
+    needed = {"running_mean": running_mean, "running_var": running_var}
+    given = {what: tensor for what, tensor in (("weight", weight), ("bias", bias)) if tensor is not None}
+    for what, tensor in {**needed, **given}.items():
+        agree("batch_norm", "the channels", input, channel, need("batch_norm", what, tensor, 1), 0)
 
     def element(at: tuple[Expr, ...]) -> Expr:
         c = (at[channel],)

@@ -112,4 +112,5 @@ def test_a_point_from_before_these_knobs_completes_to_one_that_does_without_them
     old = {name: value for name, value in strategy.default.items() if name not in new}
     plain = {name: 0 for name in strategy.default if name in new}
     assert strategy.space.complete(old) == {**old, **plain}
-    assert "prefetch" not in print_nest(strategy.schedule(strategy.space.complete(old)).nest)
+    assert strategy.schedule(strategy.space.complete(old)).directives == strategy.schedule({**old, **plain}).directives
+    assert "prefetch" not in print_nest(strategy.schedule({**old, **plain}).nest)
