@@ -224,10 +224,11 @@ def overtaken(
     around = (*outer, loop)
     shared = frozenset(part.loop for part in outer)
     own = refilled(nest, parts or (first, second), around)
-    found = [
-        needed(nest, part, _private(part), [use for use in accesses(part, around, held) if use.buffer.name not in _private(part) | own])
-        for part in (second, first)
-    ]
+    found = []
+    for part in (second, first):
+        private = _private(part)
+        shown = [access for access in accesses(part, around, held) if access.buffer.name not in private | own]
+        found.append(needed(nest, part, private, shown))
     marks = {**folds(first), **folds(second)}
     for one, two in itertools.product(*found):
         if one.buffer.name != two.buffer.name or not (one.writes or two.writes):

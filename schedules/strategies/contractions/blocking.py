@@ -94,7 +94,9 @@ class BlockingSearch:
 
     @property
     def _middle(self) -> int:
-        wanted = PICKED_DEPTH if self._picked else DEPTH
+        return self._nearest(PICKED_DEPTH if self._picked else DEPTH)
+
+    def _nearest(self, wanted: int) -> int:
         return int(min(self.values["depth"], key=lambda depth: abs(depth - wanted)))
 
     @property
@@ -125,9 +127,8 @@ class BlockingSearch:
 
     def _in_place(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """A point's tile in every order, with nothing packed and a depth of as many rows as are fetched ahead at once."""
-        depth = min(self.values["depth"], key=lambda depth: abs(depth - FOLLOWED))
         plain = dict.fromkeys((name for name in PACKS if name in self.values), False)
-        return ({**config, **plain, "order": order, "depth": depth} for order in self.values["order"])
+        return ({**config, **plain, "order": order, "depth": self._nearest(FOLLOWED)} for order in self.values["order"])
 
     def _orders_and_depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Every order at every depth: of panels that data pick, the ones that a part of the depth leaves in a cache decide both."""
