@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tensorlang.autotune.measurement.measure import Policy
+from tensorlang.autotune.measurement.quality import Quality
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
 from tensorlang.autotune.workers.runner import Runner
@@ -91,8 +92,9 @@ def test_memory_has_a_bound() -> None:
 
 
 def test_a_clear_loser_is_given_up_early(runner: Runner) -> None:
-    outcome = runner.trial(Candidate({"sleep": 0.01}, incumbent=1e-4))
-    assert outcome.status == "ok" and outcome.facts.censored and len(outcome.facts.samples) == 2
+    loser = Candidate({"sleep": 0.01}, incumbent=1e-4)
+    facts = next(facts for facts in (runner.trial(loser).facts for _ in range(50)) if facts.quality is Quality.CLEAN)
+    assert facts.censored and len(facts.samples) == 2  # more only where something interrupts, which no test can forbid
 
 
 def test_finalists_are_measured_in_rounds_and_a_failure_names_its_place(runner: Runner) -> None:
