@@ -33,7 +33,7 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
     start = _uniform(frame, fixed.without_offset(), value)
     if offsets is not None and not lanes_of(offsets):  # the same in every lane after all
         start, offsets = binary(frame.builder, frame.target, "add", INT64, start, offsets), None
-    base = frame.once((place.pointer, start), lambda: address(frame.builder, buffer.dtype, place.pointer, start))
+    base = frame.numbering.once((place.pointer, start), lambda: address(frame.builder, buffer.dtype, place.pointer, start))
     base = address(frame.builder, buffer.dtype, base, literal(I64, fixed.offset))
     access = VectorAccess(place, base, frame.lanes, step, offsets)
     if not place.own or known(start) != 0:
@@ -44,12 +44,12 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
 
 
 def _uniform(frame: Frame, polynomial: Polynomial, value: Evaluate) -> Value:
-    """The value of a polynomial that is the same in every lane, computed once in a basic block: neighbours in a tile share it."""
+    """The value of a polynomial that is the same in every lane, computed once: neighbours in a tile share it."""
     opaque = frame.space.opaque
     if opaque and any(atom.name in opaque for monomial in polynomial.terms for atom in monomial):  # it may read memory
         return evaluate(frame, polynomial, value)
     terms = tuple((monomial, factor, *(frame.scalars[atom.name] for atom in monomial)) for monomial, factor in polynomial.terms.items())
-    return frame.once(terms, lambda: evaluate(frame, polynomial, value))
+    return frame.numbering.once(terms, lambda: evaluate(frame, polynomial, value))
 
 
 def evaluate(frame: Frame, polynomial: Polynomial, value: Evaluate) -> Value:
@@ -59,10 +59,21 @@ def evaluate(frame: Frame, polynomial: Polynomial, value: Evaluate) -> Value:
     for monomial, coefficient in by_depth:
         product = literal(I64, 1)
         for atom in monomial:
-            product = binary(frame.builder, frame.target, "mul", INT64, product, _atom(frame, atom, value))
-        product = binary(frame.builder, frame.target, "mul", INT64, product, literal(I64, coefficient))
-        total = binary(frame.builder, frame.target, "add", INT64, total, product)
+            product = _arithmetic(frame, "mul", product, _atom(frame, atom, value))
+        product = _arithmetic(frame, "mul", product, literal(I64, coefficient))
+        total = _arithmetic(frame, "add", total, product)
     return total
+
+
+def _arithmetic(frame: Frame, op: str, a: Value, b: Value) -> Value:
+    """A sum or product of indices, which is shared where it is the same in every lane."""
+
+    def emitted() -> Value:
+        return binary(frame.builder, frame.target, op, INT64, a, b)
+
+    numbers = known(a), known(b)
+    folds = None not in numbers or 0 in numbers or (op == "mul" and 1 in numbers)
+    return emitted() if folds or lanes_of(a) or lanes_of(b) else frame.numbering.operation(frame.builder, op, a, b, emitted)
 
 
 def _atom(frame: Frame, atom: Atom, value: Evaluate) -> Value:

@@ -18,6 +18,7 @@ from tensorlang import ir
 from tensorlang.codegen.emission.affine import Polynomial, PolynomialScope
 from tensorlang.codegen.emission.debug_lines import FunctionLines
 from tensorlang.codegen.emission.memory import BufferAddress, VectorAccess
+from tensorlang.codegen.emission.numbering import Numbering
 from tensorlang.codegen.emission.types import POINTER, VOID, Builder, Type, Value, external
 from tensorlang.codegen.emission.workspace import Part
 from tensorlang.codegen.target import Target
@@ -46,8 +47,8 @@ class Frame:
     """The state of emission in one function.
 
     `entry` writes where stack storage is declared, `stack` counts its bytes, `heap` is what has to be freed and `exits` the blocks that do
-    so where the function fails (see `storage.leave`), `memo` lives for one statement, `bases` for the basic block `based`, `streamed`
-    says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`), `lines` tells each instruction
+    so where the function fails (see `storage.leave`), `memo` lives for one statement, `numbering` holds what index arithmetic is in scope,
+    `streamed` says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`), `lines` tells each instruction
     which line it comes from, where somebody asked, `part` is the function's own of what the caller may hand over (None where it hands
     over nothing), `limits` what dims can be.
     """
@@ -71,8 +72,7 @@ class Frame:
     mask: Value | None = None
     alive: Value | None = None
     memo: ChainMap[int, Value] = field(default_factory=ChainMap)
-    bases: dict[tuple[object, ...], Value] = field(default_factory=dict)
-    based: Value | None = None
+    numbering: Numbering = field(default_factory=Numbering)
     params: dict[str, Value] = field(default_factory=dict)
     reads: dict[int, bool] = field(default_factory=dict)
     lines: FunctionLines | None = None
@@ -84,20 +84,12 @@ class Frame:
         self.memo = ChainMap()
         self.reads = {}
 
-    def once(self, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
-        """A value that the current basic block may hold already. The key holds the values that it is made of."""
-        if self.based is not self.builder.block:
-            self.based, self.bases = self.builder.block, {}
-        found = self.bases.get(key)
-        if found is None:
-            found = self.bases[key] = make()
-        return found
-
     @contextmanager
     def branch(self) -> Iterator[None]:
         """Emit where control may not come: a store there does not wait for its neighbours, which are made elsewhere."""
         before, self.deferred = self.deferred, None
-        yield
+        with self.numbering.inside():
+            yield
         self.deferred = before
 
     @contextmanager
@@ -123,7 +115,8 @@ class Frame:
         """Emit in a block that does not dominate what follows."""
         before = self.memo
         self.memo = before.new_child()
-        yield
+        with self.numbering.inside():
+            yield
         self.memo = before
 
     @property
@@ -134,6 +127,7 @@ class Frame:
     def variable(self, name: str, value: Value) -> None:
         """Bring a loop variable into scope."""
         self.scalars[self.space.loop(name).name] = value
+        self.numbering.here(value)
 
     def bind(self, name: str, value: Polynomial) -> None:
         """Give a loop variable a value made of others."""

@@ -42,7 +42,7 @@ def counted(frame: Frame, name: str, lo: Value, hi: Value, body: Body) -> None:
     variable.add_incoming(lo, before)
     builder.cbranch(builder.icmp_signed("<", variable, hi), inside, after)
     builder.position_at_end(inside)
-    with frame.loop():
+    with frame.loop(), frame.numbering.inside(before):
         frame.variable(name, variable)
         body(frame)
     following = builder.add(variable, literal(I64, 1), flags=("nsw",))  # variable < hi
