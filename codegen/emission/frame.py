@@ -48,9 +48,9 @@ class Frame:
 
     `entry` writes where stack storage is declared, `stack` counts its bytes, `heap` is what has to be freed and `exits` the blocks that do
     so where the function fails (see `storage.leave`), `memo` lives for one statement, `numbering` holds what index arithmetic is in scope,
-    `streamed` says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`), `lines` tells each instruction
-    which line it comes from, where somebody asked, `part` is the function's own of what the caller may hand over (None where it hands
-    over nothing), `limits` what dims can be.
+    `streamed` says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`), `lines` tells each
+    instruction which line it comes from, where somebody asked, `part` is the function's own of what the caller may hand over (None where it
+    hands over nothing), `limits` what dims can be.
     """
 
     target: Target
