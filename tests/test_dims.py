@@ -125,6 +125,16 @@ def test_a_product_of_dims_that_is_no_extent_is_refused(tmp_path: Path) -> None:
             called(n=77158673929, m=239075442)
 
 
+def test_a_product_inside_an_extent_is_no_more_than_an_extent_can_be() -> None:
+    """It is known not to wrap, so that n * n // 4 is at least 1; 211106232532992 squared would be taken for 0."""
+    n = tl.dim("n", 2)
+    X = tl.placeholder((n * n // 4,), name="X")
+    R = tl.compute((n,), lambda i: X[tl.minimum(i, n * n // 4 - 1)], name="R")
+    np.testing.assert_array_equal(tl.build(R)(np.arange(6, dtype="f4"), n=5), [0, 1, 2, 3, 4])
+    with pytest.raises(tl.CallError, match="expected shape"):
+        tl.build(R)(np.zeros(0, dtype="f4"), n=211106232532992)
+
+
 def test_bounds_are_printed() -> None:
     s = tl.Schedule(around(tl.dim("n", 1, 64)))
     assert str(s).splitlines()[0] == "B(A: float32[n]) -> B: float32[n], 1 <= n <= 64"

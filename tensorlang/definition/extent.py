@@ -167,8 +167,15 @@ def limits(dims: Iterable[ir.Dim]) -> tuple[ir.Limit, ...]:
 
 
 def products(exprs: Iterable[ir.Expr]) -> tuple[ir.Expr, ...]:
-    """Those extents, and bounds of loops, in which dims are multiplied: these may leave the range of extents where no dim does."""
-    return tuple(dict.fromkeys(expr for expr in exprs if _is_extent(expr) and any(map(_multiplies, walk(expr)))))
+    """The products of dims in extents and in bounds of loops, and what is made of them.
+
+    These may leave the range of extents where no dim does.
+    """
+    found: dict[ir.Expr, None] = {}
+    for expr in filter(_is_extent, exprs):
+        parts = [node for node in walk(expr) if _multiplies(node)][::-1]  # what is inside comes first, as it is computed
+        found.update(dict.fromkeys([*parts, expr] if parts else []))
+    return tuple(found)
 
 
 def _is_extent(expr: ir.Expr) -> bool:
