@@ -13,10 +13,11 @@ from typing import Final
 from tensorlang.codegen.emission.constant_folding import folded
 from tensorlang.codegen.emission.convert import round_to_half, widen
 from tensorlang.codegen.emission.integers import LOGIC, SIGNED, UNSIGNED, Binary
+from tensorlang.codegen.emission.lanes import product_of_wide
 from tensorlang.codegen.emission.types import HALVES, I1, Builder, Value, filled, intrinsic, known, literal, matched
 from tensorlang.codegen.target import Target
 from tensorlang.errors import InternalError
-from tensorlang.ir.dtype import BOOL, FLOAT32, DType
+from tensorlang.ir.dtype import BOOL, FLOAT32, INT64, DType
 from tensorlang.ir.integers import ARITHMETIC
 
 
@@ -35,7 +36,10 @@ def binary(builder: Builder, target: Target, op: str, dtype: DType, a: Value, b:
     table = _FLOATING if dtype.is_floating else LOGIC if dtype == BOOL else SIGNED if dtype.kind == "signed" else UNSIGNED
     if op not in table:
         raise InternalError(f"{op} has no meaning for {dtype}")
-    return table[op](builder, *matched(builder, a, b))
+    a, b = matched(builder, a, b)
+    if op == "mul" and dtype.is_integer and dtype.bits == INT64.bits:
+        return product_of_wide(builder, target, a, b)
+    return table[op](builder, a, b)
 
 
 def _trivial(op: str, dtype: DType, a: Value, b: Value) -> Value | None:

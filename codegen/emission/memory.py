@@ -21,7 +21,7 @@ from typing import Final
 
 from llvmlite import ir as llvm
 
-from tensorlang.codegen.emission.lanes import picked, pieces, resized, reverse
+from tensorlang.codegen.emission.lanes import picked, pieces, pinned, resized, reverse
 from tensorlang.codegen.emission.types import (
     I1,
     I8,
@@ -157,7 +157,7 @@ def store(builder: Builder, target: Target, access: VectorAccess, value: Value, 
         else:
             wide = _widened(target, mask, 8 * align)
             kept, mask = (resized(builder, part, rest, wide) for part, rest in ((value, Poison(value.type)), (mask, filled(mask.type, 0))))
-            kept = _pinned(builder, target, kept)
+            kept = pinned(builder, target, kept)
             intrinsic(builder, "masked.store", VOID, [kept, base, mask], [value.type, POINTER], align={1: align})
     elif mask is None:
         for lane, place in enumerate(_addresses(builder, access)):
@@ -248,7 +248,7 @@ def _contiguous(builder: Builder, target: Target, name: str, base: Value, vector
     wide = _widened(target, mask, 8 * align)
     vector, mask = shaped(vector.element, wide), resized(builder, mask, filled(mask.type, 0), wide)
     found = intrinsic(builder, "masked.load", vector, [base, mask, filled(vector, 0)], [vector, POINTER], align={0: align})
-    return resized(builder, _pinned(builder, target, found), Poison(vector), lanes)
+    return resized(builder, pinned(builder, target, found), Poison(vector), lanes)
 
 
 def _widened(target: Target, mask: Value, bits: int) -> int:
@@ -260,28 +260,6 @@ def _widened(target: Target, mask: Value, bits: int) -> int:
     lanes = lanes_of(mask)
     whole = 1 << (lanes - 1).bit_length()
     return whole if target.is_x86 and whole * bits <= target.vector_bits else lanes
-
-
-def _pinned(builder: Builder, target: Target, value: Value) -> Value:
-    """The vector, in a register of its own where LLVM 22 mistakes a masked access for a whole one.
-
-    It folds a masked load of integers into instructions such as `vpmaddwd`, which read lanes that are off and fault there; and where a
-    masked store of integers that were narrowed has a single lane, it stores the wide one. An empty piece of assembly keeps the access
-    apart; it takes whole registers, so a shorter vector is padded for it.
-    """
-    if not (target.has_masks and isinstance(value.type.element, llvm.IntType)):
-        return value
-    lanes, bits = lanes_of(value), element_of(value).width
-    if lanes * bits > target.vector_bits:
-        return value  # 64-bit elements beside narrower ones: no such instruction takes them
-    whole = next(size // bits for size in (128, 256, target.vector_bits) if size // bits >= lanes)
-    places = llvm.Constant(llvm.VectorType(I32, whole), [lane if lane < lanes else 0 for lane in range(whole)])
-    wide = builder.shuffle_vector(value, Poison(value.type), places) if whole > lanes else value
-    kept = builder.asm(llvm.FunctionType(wide.type, [wide.type]), "", "=v,0", [wide], side_effect=False)
-    if whole == lanes:
-        return kept
-    first = llvm.Constant(llvm.VectorType(I32, lanes), list(range(lanes)))
-    return builder.shuffle_vector(kept, Poison(kept.type), first)
 
 
 def _spans(target: Target, access: VectorAccess, mask: Value | None) -> bool:

@@ -3,6 +3,8 @@
 A module is proven by its form: vectors of a power of two lanes, up to 64, for the processor we run on, and not so long that its time
 matters. These are the forms that `tests.fuzz.targets` compiles by the thousand. What LLVM takes apart to make it fit (12 lanes, 7 lanes)
 meets its rarest code: "Cannot select" ends the process, as does a shuffle of such vectors that becomes an instruction no processor has.
+So do products of integers that were widened from 32 to 64 bits, with AVX-512: where LLVM 22 finds that half of them are not wanted, and the
+narrow ones come from where it cannot halve them, it asks for an instruction that takes a register as wide as its result.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ QUICK: Final = 1 << 20
 
 _log: Final = logging.getLogger("tensorlang")
 _VECTOR: Final = re.compile(r"<(\d+) x ")
+_WIDENED: Final = re.compile(r"= [sz]ext <\d+ x i32> .* to <\d+ x i64>")
 
 
 def why_isolated(text: str, machine: TargetMachine) -> str | None:
@@ -33,6 +36,8 @@ def why_isolated(text: str, machine: TargetMachine) -> str | None:
         return "it is for another processor than this one"
     if len(text) > QUICK:
         return "it is long"
+    if "+avx512" in machine.features and "= mul <" in text and _WIDENED.search(text):
+        return "it multiplies integers that were widened to 64 bits"
     odd = odd_lanes(text)
     return f"it has vectors of {', '.join(map(str, odd))} lanes" if odd else None
 
