@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from tensorlang import ir
-from tensorlang.codegen.emission import memory
+from tensorlang.codegen.emission import memory, transpose
 from tensorlang.codegen.emission.access import access_of, any_lane, evaluate
 from tensorlang.codegen.emission.affine import LANE, Polynomial, number
 from tensorlang.codegen.emission.arithmetic import binary, both, compare, unary
@@ -123,6 +123,9 @@ def _function(frame: Frame, node: ir.Call) -> Value:
 def _load(frame: Frame, node: ir.Load) -> Value:
     if not isinstance(node.buffer, ir.Buffer):
         raise InternalError("a load from a tensor of a definition reached code generation")
+    written = transpose.written_before(frame, node)
+    if written is not None:
+        return written
     access = access_of(frame, node.buffer, node.index, value)
     builder = frame.builder
     if not access.uniform or frame.wanted or access.owned:

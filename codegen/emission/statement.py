@@ -117,6 +117,7 @@ def _store(frame: Frame, stmt: ir.Store) -> None:
     if ir.const(0) in stmt.buffers[0].shape:
         return  # never run, and all lanes would mean one element: the strides of what has none are 0
     frame.fresh()
+    transpose.settle(frame, stmt)
     accesses = [access_of(frame, buffer, stmt.index, value) for buffer in stmt.buffers]
     uniform = bool(frame.lanes) and accesses[0].uniform
     spoken_of = uniform and any(frame.lane_axis in axes_of(place) for place in stmt.index)

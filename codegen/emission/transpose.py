@@ -10,7 +10,7 @@ transposed by interleaving its halves log2(rows) times (each step rotates the bi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise, product
 from typing import Final
@@ -19,6 +19,7 @@ from llvmlite import ir as llvm
 
 from tensorlang import ir
 from tensorlang.codegen.emission import memory
+from tensorlang.codegen.emission.affine import Strided, classify
 from tensorlang.codegen.emission.frame import Frame, Pending
 from tensorlang.codegen.emission.lanes import picked, pieces
 from tensorlang.codegen.emission.memory import VectorAccess, address
@@ -39,7 +40,7 @@ from tensorlang.codegen.emission.types import (
     splat,
 )
 from tensorlang.ir.dtype import BOOL
-from tensorlang.ir.traverse import loads_of, statements
+from tensorlang.ir.traverse import axes_of, loads_of, statements, walk
 
 LEAST_ROWS: Final = 2
 SHORTEST: Final = 4
@@ -47,15 +48,23 @@ SHORTEST: Final = 4
 
 
 def side_by_side(loop: ir.For) -> bool:
-    """Is an unrolled loop nothing but vector stores, perhaps of fewer lanes, none of which is read in it?"""
+    """Is an unrolled loop nothing but vector stores, perhaps of fewer lanes?
+
+    Where some of what they write is read in it, as in a recurrence, no condition stands around them (see `written_before`).
+    """
     parts = list(statements(loop.body))
     stores = [part for part in parts if isinstance(part, ir.Store)]
-    written = {buffer.name for store in stores for buffer in store.buffers}
-    plain = all(
-        isinstance(part, (ir.Block, ir.Store, ir.If)) or (isinstance(part, ir.For) and part.kind in ("unroll", "vector")) for part in parts
-    )
-    reads = {getattr(load.buffer, "name", "") for store in stores for value in (*store.values, *store.index) for load in loads_of(value)}
-    return plain and len(stores) == 1 and stores[0].reducer is None and not written & reads
+    if len(stores) != 1 or stores[0].reducer is not None:
+        return False
+    loops = all(part.kind in ("unroll", "vector") for part in parts if isinstance(part, ir.For))
+    others = (ir.Block, ir.Store, ir.For) if _own_reads(stores[0]) else (ir.Block, ir.Store, ir.For, ir.If)
+    return loops and all(isinstance(part, others) for part in parts)
+
+
+def _own_reads(store: ir.Store) -> list[ir.Load]:
+    """The reads of what a store writes."""
+    written = {buffer.name for buffer in store.buffers}
+    return [load for value in (*store.values, *store.index) for load in loads_of(value) if getattr(load.buffer, "name", "") in written]
 
 
 def defers(frame: Frame, access: VectorAccess) -> bool:
@@ -75,6 +84,57 @@ def collected(frame: Frame, emit: Callable[[], None]) -> None:
     frame.deferred = []
     emit()
     waiting, frame.deferred = frame.deferred, None
+    _flushed(frame, waiting)
+
+
+def settle(frame: Frame, store: ir.Store) -> None:
+    """Make the stores that wait, unless each read of a statement is of one of them or of none."""
+    if frame.deferred and (reads := _own_reads(store)):
+        chosen = frame.mask is not None or any(_tells_lanes(frame, value) for value in store.values)
+        if chosen or any(_overlapping(frame, load) for load in reads):
+            waiting, frame.deferred = frame.deferred, []
+            _flushed(frame, waiting)
+
+
+def written_before(frame: Frame, load: ir.Load) -> Value | None:
+    """The value of a load of what a store that waits will have written; None where memory has it."""
+    if not frame.deferred or frame.mask is not None:
+        return None
+    found = next((row for row, distance in _waiting(frame, load) if distance == 0), None)
+    return None if found is None else splat(frame.builder, found.value, frame.lanes)
+
+
+def _tells_lanes(frame: Frame, value: ir.Expr) -> bool:
+    """Does a condition choose by lanes what is read?"""
+    return any(isinstance(part, ir.Select) and frame.lane_axis in axes_of(part.cond) for part in walk(value))
+
+
+def _overlapping(frame: Frame, load: ir.Load) -> bool:
+    """May a load read elements of several of the stores that wait, or of a part of one?"""
+    for row, distance in _waiting(frame, load):
+        if distance == 0:
+            return False
+        if distance is None or distance % row.access.step == 0:
+            return True
+    return False
+
+
+def _waiting(frame: Frame, load: ir.Load) -> Iterator[tuple[Pending, int | None]]:
+    """The stores to a buffer that wait, the last one first, and how far before a load each begins; None where that is not known."""
+    assert isinstance(load.buffer, ir.Buffer)
+    place = frame.places[load.buffer.name]
+    mine = [row for row in frame.deferred or () if row.access.place is place]
+    if mine:
+        fixed, moving = frame.space.offset(load.index, place.shape).parted()
+        pattern = classify(moving)
+        step = pattern.step if isinstance(pattern, Strided) else 0
+        for row in reversed(mine):
+            alike = (row.access.step, row.access.lanes) == (step, frame.lanes)
+            yield row, (fixed - row.offset).constant if alike else None
+
+
+def _flushed(frame: Frame, waiting: list[Pending]) -> None:
+    """Make stores, turned where they are neighbours."""
     for rows in _runs(waiting):
         if len(rows) < LEAST_ROWS:
             for row in rows:

@@ -13,6 +13,7 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from tensorlang.schedules.legality.code_size import NEAR
+from tensorlang.schedules.model import recurrences
 from tensorlang.schedules.model.forwarding import waits
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.program import Loop, Part, Statement, statements
@@ -115,6 +116,10 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         moving = access.steps()
         stride = 0.0 if serial is None else moving.get(serial.name, 0.0)
         vectors = _elements(access, offsets, copies, "" if vector is None else vector.name)
+        if statement.carried and (own := _written(statement, access)) is not None:  # what the body wrote itself is in registers
+            both = {*offsets, own.offsets}
+            name = "" if vector is None else vector.name
+            vectors = _elements(access, both, copies, name) - _elements(own, {own.offsets}, copies, name)
         apart = 0.0 if vector is None else abs(moving.get(vector.name, 0.0))
         if apart and any(abs(moving.get(loop.name, 0.0)) == 1 for loop in products):  # products lie side by side, those of a lane first
             apart = 1.0
@@ -124,8 +129,9 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
             beside = (loop for loop in path if loop is not vector and abs(moving.get(loop.name, 0.0)) == 1 and loop.trips >= NEAR)
             run = next(beside, None) if stored else None
             if run is not None:  # the rows that lie side by side are turned in registers, and stored as runs of so many elements
-                each = lanes / min(lanes, run.trips)
-                shuffles = vectors * (math.log2(lanes / each) + each - 1)
+                wide = lanes if vector is None else min(float(lanes), vector.trips)
+                each = wide / min(wide, run.trips)
+                shuffles = vectors * (math.log2(wide / each) + each - 1)
                 if len(statement.accesses) > 1:  # what registers hold is written while the next tile is summed
                     placed = PLACED if access.buffer.memory == "argument" else machine.line
                     crossing = _crossings(access, moving, run.name, offsets, lanes / each, machine.line, placed)
@@ -147,7 +153,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
             done *= 1 + _crossings(access, moving, run.name, offsets, lanes / each, machine.line)
         moves.append(_Moves(moving.keys(), done if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept))
     masks = farthest * _conditions(statement, copies, vector, serial, machine)
-    body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, step, machine)
+    body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, step, machine, (around, path))
     first, *rest = _tiles(path, copies, vector, lanes)
     arithmetic, memory, slots = body.cycles(first)
     ahead = ports.window / (slots + STEP) * max(arithmetic, memory)
@@ -219,6 +225,8 @@ class _Body:
     masks: float
     step: float
     machine: Machine
+    loops: tuple[tuple[Loop, ...], tuple[Loop, ...]]
+    """Those around it, and those of its copies."""
 
     def cycles(self, tile: _Tile) -> tuple[float, float, float]:
         """Cycles of arithmetic (or of a chain), and of loads and stores; the slots."""
@@ -254,6 +262,8 @@ class _Body:
             chain = number / sums * latency
             slots = work + loads + stores + shuffles + STEP  # the window holds the beginning of the next tile, which depends on nothing
             chain /= 1 + ports.window / (slots * self.chained)
+        if statement.carried:
+            chain = max(chain, ports.latency * recurrences.steps(statement, *self.loops, copies))
         work += self.masks / 2
         slots = work + self.masks / 2 + loads + stores + shuffles
         arithmetic = max(work / ports.arithmetic + shuffles / ports.shuffles, chain, (slots + self.step) / ports.issue)
@@ -304,6 +314,12 @@ def _evict(rows: int, apart: int, machine: Machine) -> bool:
     cache = machine.caches[0]
     whole = cache.size // cache.ways
     return rows / min(rows, whole // math.gcd(apart, whole)) >= cache.ways
+
+
+def _written(statement: Statement, read: LinearAccess) -> LinearAccess | None:
+    """The store of a recurrence that moves as one of its reads does."""
+    own = (access for access in statement.accesses if access.writes and access.buffer.name == read.buffer.name)
+    return None if read.writes else next((access for access in own if access.terms == read.terms), None)
 
 
 def _shared(statement: Statement, moving: Mapping[str, float], copies: Mapping[str, int], vectors: float) -> float:

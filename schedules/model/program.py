@@ -40,8 +40,9 @@ from tensorlang.ir.integers import ARITHMETIC, ASSUMED_EXTENT, COMPARE
 from tensorlang.ir.linear import linear
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and, walk
+from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, sides_of_and, walk
 from tensorlang.schedules.legality.code_size import function_size
+from tensorlang.schedules.model.latencies import latencies
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, run_of
 from tensorlang.schedules.rewriting.edit import loops
 
@@ -57,7 +58,8 @@ class Statement(NamedTuple):
     In each iteration of the loops `moving` the result is another one.
 
     `combines`: it adds to what the last iteration left, by `joining` operations (a product is added by the instruction that makes
-    it); `bits` of its widest element decide how many lanes a vector has; `conditions`: the loops that each condition on loops alone asks.
+    it); `bits` of its widest element decide how many lanes a vector has; `conditions`: the loops that each condition on loops alone asks;
+    `carried`: what it reads of its own results, by buffer and offsets, with the latencies until its next one (see `recurrences`).
     """
 
     stage: str
@@ -69,6 +71,7 @@ class Statement(NamedTuple):
     joining: float
     bits: int
     conditions: tuple[frozenset[str], ...] = ()
+    carried: tuple[tuple[str, tuple[int, ...], float], ...] = ()
 
 
 class Loop(NamedTuple):
@@ -300,7 +303,22 @@ class _Reader:
         moving = moving.union(*(self.made.get(buffer.name, ()) for buffer in store.buffers))
         bits = max(access.buffer.dtype.bits for access in accesses)
         kept = tuple(access for access in accesses if access.buffer.memory != "register")
-        return Statement(store.stage, self.count, operations, kept, moving, combines, joining, bits, tuple(self.asked))
+        return Statement(
+            store.stage, self.count, operations, kept, moving, combines, joining, bits, tuple(self.asked), self._carried(store)
+        )
+
+    def _carried(self, store: Store) -> tuple[tuple[str, tuple[int, ...], float], ...]:
+        """What a statement reads of what it writes, at places that move as those do."""
+        own = frozenset(buffer.name for buffer in store.buffers if buffer.memory != "register")
+        if not any(getattr(load.buffer, "name", "") in own for value in store.values for load in loads_of(value)):
+            return ()
+        wanted, found = [self._index(part)[1] for part in store.index], list[tuple[str, tuple[int, ...], float]]()
+        for load, latency in latencies(store.values, own).items():
+            assert isinstance(load.buffer, Buffer)
+            offsets, terms = zip(*map(self._index, load.index), strict=True) if load.index else ((), ())
+            if list(terms) == wanted:
+                found.append((load.buffer.name, offsets, latency))
+        return tuple(found)
 
     def _access(self, buffer: Buffer, index: tuple[Expr, ...], *, reads: bool, writes: bool, streams: bool = False) -> LinearAccess:
         extents, strides = self._shape(buffer)

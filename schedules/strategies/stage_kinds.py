@@ -19,6 +19,7 @@ from tensorlang.schedules.strategies.loops.epilogue import sole_reader
 from tensorlang.schedules.strategies.placements.contractions import PlacedContraction
 from tensorlang.schedules.strategies.placements.windows import PlacedWindow
 from tensorlang.schedules.strategies.processor import Processor
+from tensorlang.schedules.strategies.rows.abreast import Abreast
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy, TileStrategy
@@ -60,8 +61,12 @@ class StageKinds:
         rows = RowVectors.of(info, self.machine, self.threads, self.plain)
         if not lanes:
             return replace(rows, vector=None, run=None)
-        transpose = None if info.ragged.bounded else Transpose.of(info, self.machine, self.threads, self.plain)
-        return transpose or (rows.asking_ahead(self.machine) if asks_ahead else rows)
+        if not info.ragged.bounded:
+            abreast = Abreast.of(rows, self.machine, self.plain)
+            turned = abreast or Transpose.of(info, self.machine, self.threads, self.plain)
+            if turned is not None:
+                return turned
+        return rows.asking_ahead(self.machine) if asks_ahead else rows
 
 
 def rows_pay(moved: Sequence[StageInfo], result: StageInfo, machine: Processor) -> bool:

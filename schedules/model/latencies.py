@@ -1,0 +1,59 @@
+"""How long after a read an expression is there, in latencies of a multiply-add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tensorlang.ir import Binary, Call, Cast, Compare, Expr, Load, Select, Unary
+from tensorlang.ir.traverse import children, dtype_of, loads_of
+from tensorlang.schedules.legality.code_size import function_size
+
+INTEGER: Final = 0.25
+"""Latencies of a multiply-add that an operation on integers takes: one cycle of four."""
+ADDED: Final = 0.75
+"""The same of a sum or an extremum: 3 cycles on most, 4 on Skylake to Ice Lake, 2 on Arm's cores (Fog's tables, uops.info)."""
+DIVIDED: Final = 3.0
+"""The same of a division: 11 to 14 cycles (Fog's tables)."""
+OVERLAPPED: Final = 3.0
+"""Instructions of a function that are done in one latency: polynomials are evaluated by halves."""
+
+
+def latencies(values: Sequence[Expr], own: frozenset[str]) -> dict[Load, float]:
+    """The reads of the buffers `own` in values, each with the longest way from it to the value that is made of it."""
+    known: dict[int, dict[Load, float]] = {}
+
+    def after(expr: Expr) -> dict[Load, float]:
+        if id(expr) not in known:
+            here, found = _latency(expr), dict[Load, float]()
+            for part in children(expr):
+                for load, latency in after(part).items():
+                    found[load] = max(found.get(load, 0.0), latency + here)
+            if isinstance(expr, Load) and getattr(expr.buffer, "name", "") in own:
+                found[expr] = 0.0
+            known[id(expr)] = found
+        return known[id(expr)]
+
+    found: dict[Load, float] = {}
+    for value in values:
+        for load, latency in after(value).items():
+            found[load] = max(found.get(load, 0.0), latency)
+    return found
+
+
+def _latency(expr: Expr) -> float:
+    match expr:
+        case Call():
+            return max(1.0, function_size(expr, expr.dtype) / OVERLAPPED)
+        case Binary(op, left, _):
+            if op in ("div", "floordiv", "mod"):
+                return DIVIDED
+            return INTEGER if dtype_of(left).is_integer or op in ("and", "or") else 1.0 if op == "mul" else ADDED
+        case Select(cond):
+            return INTEGER if any(True for _ in loads_of(cond)) else 0.0  # what loops decide is known before
+        case Compare() | Unary():
+            return INTEGER
+        case Cast():
+            return 1.0
+        case _:
+            return 0.0

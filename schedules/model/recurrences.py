@@ -1,0 +1,49 @@
+"""Chains of a recurrence: what an iteration computes from what an earlier one wrote cannot begin before that is done.
+
+    for i: for j: S[i, j] = S[i, j - 1] + X[i, j]                      # a step of j waits for the one before: 4 cycles
+    for i: for j: S[i, j] = S[i - 1, j] + X[i, j]                      # rows wait for rows: all of j lies between
+    for j: vector i: S[i, j] = S[i, j - 1] + X[i, j]                   # a step for so many rows at once
+
+A chain runs along the outermost loop in which the two elements differ. Where that is the innermost serial loop, or a loop of copies inside
+of it, steps take the latency of what stands between the read and the result; further out, everything between two steps hides it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tensorlang.schedules.model.program import Loop, Statement
+from tensorlang.schedules.model.walks import LinearAccess
+
+
+def steps(statement: Statement, around: Sequence[Loop], path: Sequence[Loop], copies: Mapping[str, int]) -> float:
+    """How long a body waits for its own past, in latencies of a multiply-add: the loops `around` it, and those of its copies."""
+    order = [loop.name for loop in (*around, *path)]
+    longest = 0.0
+    for buffer, offsets, latency in statement.carried:
+        write = next(access for access in statement.accesses if access.writes and access.buffer.name == buffer)
+        carrier = _carrier(write, offsets, order)
+        if carrier is None:
+            continue
+        loop, distance = carrier
+        if loop in copies and loop not in {one.name for one in path if one.kind == "vector"}:
+            longest = max(longest, copies[loop] * latency / distance)
+        elif around and around[-1].name == loop:
+            longest = max(longest, latency / distance)
+    return longest
+
+
+def _carrier(write: LinearAccess, offsets: tuple[int, ...], order: list[str]) -> tuple[str, float] | None:
+    """The loop along which a chain runs, and how many of its steps a step of the chain takes."""
+    found: list[tuple[int, float]] = []
+    for terms, here, there in zip(write.terms, write.offsets, offsets, strict=True):
+        apart = abs(here - there)
+        places = [(order.index(name), abs(term.coefficient)) for name, term in terms.items() if name in order]
+        if apart and places:
+            near = [one for one in places if one[1] <= apart]
+            place, each = max(near) if near else min(places, key=lambda one: one[1])
+            found.append((place, max(1.0, apart / each)))
+    if not found:
+        return None
+    place, distance = min(found)
+    return order[place], distance
