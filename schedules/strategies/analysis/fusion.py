@@ -75,12 +75,19 @@ def raise_contractions(s: Schedule) -> Schedule:
 
 
 def _place_before(s: Schedule, name: str, around: str) -> Directive | None:
-    """What computes a sum before the stage in whose expression it stands: of all loops, or in those that this stage stands in (a scan)."""
+    """What computes a sum before the stage in whose expression it stands.
+
+    Of all loops; or in those that this stage stands in (a scan); or in its own outermost one in which that is legal (a recurrence whose
+    rows need whole rows before them).
+    """
     if s.can("compute_root", name):
         return ComputeRoot(name)
-    path = path_to(s.nest.body, lambda part: isinstance(part, Store) and part.stage == around)
-    outer = [part.loop for part in path if isinstance(part, For) and stage_of(part.loop) != around]
-    return ComputeAt(name, outer[-1]) if outer and s.can("compute_at", name, outer[-1]) else None
+    loops = [
+        part.loop for part in path_to(s.nest.body, lambda part: isinstance(part, Store) and part.stage == around) if isinstance(part, For)
+    ]
+    others = [loop for loop in loops if stage_of(loop) != around]
+    own = [loop for loop in loops if stage_of(loop) == around]
+    return next((ComputeAt(name, loop) for loop in (*others[-1:], *own[:-1]) if s.can("compute_at", name, loop)), None)
 
 
 def compute_in_rows(s: Schedule, result: StageInfo) -> tuple[str, ...]:

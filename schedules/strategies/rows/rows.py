@@ -17,7 +17,9 @@ from tensorlang.ir import Binary, Call, For, Select
 from tensorlang.ir.traverse import axes_of, loads_of, walk
 from tensorlang.schedules.directives.loop_kinds import Vectorize
 from tensorlang.schedules.faults import TOO_MUCH_CODE
+from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
@@ -25,6 +27,7 @@ from tensorlang.schedules.spaces.knobs import Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis.roles import componentwise
 from tensorlang.schedules.strategies.analysis.short_axes import Run, run_of
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, divisors, is_literal, size, standing, tail_of
+from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
 from tensorlang.schedules.strategies.loops.phases import TOGETHER, Phases, vectorize_phases
 from tensorlang.schedules.strategies.loops.prefetching import ask_ahead, operands_from_afar, prefetch_knob
@@ -63,6 +66,8 @@ class RowVectors:
     """The loops that `vector`, the innermost of them, is one run with."""
     phases: Phases = TOGETHER
     """Remainders of the vector loop that decide what is chosen."""
+    apart: bool | None = None
+    """Is it faster one element at a time? None where lanes lie side by side, and nobody asks."""
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Processor, threads: int, plain: Sequence[Part]) -> RowVectors:
@@ -77,7 +82,18 @@ class RowVectors:
         vector = vector if run is None else run.loops[-1]
         shared = threads > 1 and bool(stage.outer) and worth_threads(stage, vector, plain, machine, threads)
         phases = TOGETHER if vector is None or run is not None else Phases.of(stage, vector, lanes)
-        return cls(stage, vector, lanes, threads, streams_by_default(stage, machine), shared, run=run, phases=phases)
+        found = cls(stage, vector, lanes, threads, streams_by_default(stage, machine), shared, run=run, phases=phases)
+        return found if run is not None or phases is not TOGETHER else found._asking_for_lanes(plain, machine)
+
+    def _asking_for_lanes(self, plain: Sequence[Part], machine: Processor) -> RowVectors:
+        """The same, where lanes are picked out of memory one by one: then it depends on what else an element takes."""
+        stage, vector = self.stage, self.vector
+        if vector is None or stage.reduced or stage.is_idle or all(stage.moves(load, vector) in (0, 1) for load in stage.loads):
+            return self
+        sketch = Sketch.of(plain, stage.name)
+        alone = estimated(numbered(sketch.parts()), machine.core).seconds
+        sketch.mark(sketch.split(vector.loop, self.lanes, self.lanes)[1], "vector")
+        return replace(self, apart=alone < OTHER_WAY * estimated(numbered(sketch.parts()), machine.core).seconds)
 
     def asking_ahead(self, machine: Processor) -> RowVectors:
         """The same, where operands from afar may be asked for ahead."""
@@ -123,6 +139,8 @@ class RowVectors:
         found: list[Knob] = []
         if self.vector is not None:
             found.append(Sizes(f"{prefix}vectors", self._counts(self.extent)))
+            if self.apart is not None:
+                found.append(Flag(f"{prefix}lanes"))
             if self.stage.reduced and not self.reduces:
                 found.append(Flag(f"{prefix}inside"))
             if self.phases.count > 1:
@@ -145,6 +163,8 @@ class RowVectors:
                 wanted = -(-wanted // len(self.stage.store.buffers))
             whole = [count for count in counts if count * self.lanes == extent]
             config[f"{prefix}vectors"] = self.period if self.period > 1 else max(whole or (count for count in counts if count <= wanted))
+            if self.apart is not None:
+                config[f"{prefix}lanes"] = not self.apart
             if self.stage.reduced and not self.reduces:
                 config[f"{prefix}inside"] = True
             if self.phases.count > 1:
@@ -175,7 +195,12 @@ class RowVectors:
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
         outermost = next(iter(standing(s.nest, self.stage)), None)
-        if self.vector is not None and size(find_loop(s.nest, self.vector.loop)) > 1 and s.can("split", self.vector.loop, self.lanes):
+        if (
+            self.vector is not None
+            and config.get(f"{prefix}lanes", True)
+            and size(find_loop(s.nest, self.vector.loop)) > 1
+            and s.can("split", self.vector.loop, self.lanes)
+        ):
             width = min(config[f"{prefix}vectors"] * self.lanes, max(MAX_LANES, self.period * self.lanes))
             width = max(width, self.phases.count * self.lanes) if config.get(f"{prefix}phases") else width
             width = width if self.run is None or not self.run.literal else min(width, self.run.size)
@@ -243,7 +268,7 @@ class RowVectors:
                     for loop in reduced:
                         s.unroll(loop)
                     return
-                if rounds(self.stage.store):
+                if rounds(self.stage.store) and self.stage.ragged.bounded.isdisjoint(reduced):  # data tell a range: mostly a short one
                     sum_in_blocks(s, tile, reduced, BLOCK)
 
 
