@@ -14,6 +14,8 @@ from llvmlite import ir as llvm
 from tensorlang.codegen.emission.types import Builder, Value, filled, freeze, intrinsic, known
 
 Binary = Callable[[Builder, Value, Value], Value]
+WIDEST: Final = 32
+"""Bits of integers whose quotients float64 tells."""
 
 
 def _divisor(builder: Builder, b: Value, signed: bool) -> tuple[Value, Value | None, Value | None]:
@@ -28,6 +30,20 @@ def _divisor(builder: Builder, b: Value, signed: bool) -> tuple[Value, Value | N
     return builder.select(unsafe, filled(b.type, 1), b), zero, minus
 
 
+def _toward_zero(builder: Builder, a: Value, b: Value, *, signed: bool) -> Value:
+    """The quotient rounded toward zero, for a divisor that cannot trap.
+
+    No processor divides integers in lanes, so LLVM takes them apart. Floats hold integers of half as many bits as their mantissa and some
+    more: a quotient that is none is at least 1 / b away from one, and is rounded by less than a / b * 2**-24 (2**-53 in float64).
+    """
+    if not isinstance(a.type, llvm.VectorType) or _width(a) > WIDEST or known(b) is not None:
+        return builder.sdiv(a, b) if signed else builder.udiv(a, b)
+    kind = llvm.VectorType(llvm.FloatType() if _width(a) <= WIDEST // 2 else llvm.DoubleType(), a.type.count)
+    to_float, whole = (builder.sitofp, builder.fptosi) if signed else (builder.uitofp, builder.fptoui)
+    quotient = whole(builder.fdiv(to_float(a, kind), to_float(b, kind)), llvm.VectorType(llvm.IntType(WIDEST), a.type.count))
+    return quotient if _width(a) == WIDEST else builder.trunc(quotient, a.type)
+
+
 def _scalar_constant(b: Value) -> int | None:
     """The number that every lane of a constant holds."""
     number = known(b)
@@ -39,7 +55,7 @@ def _scalar_constant(b: Value) -> int | None:
 def _floored(builder: Builder, a: Value, b: Value) -> tuple[Value, Value, Value | None, Value | None]:
     """Quotient and remainder rounded down, for a divisor made harmless, and where that stood for 0 and -1."""
     divisor, zero, minus = _divisor(builder, b, signed=True)
-    quotient = builder.sdiv(a, divisor)
+    quotient = _toward_zero(builder, a, divisor, signed=True)
     rest = builder.sub(a, builder.mul(quotient, divisor))
     nothing = filled(a.type, 0)
     differs = builder.icmp_signed("<", builder.xor(rest, divisor), nothing)
@@ -67,12 +83,15 @@ def _mod(builder: Builder, a: Value, b: Value) -> Value:
 
 def _unsigned_floordiv(builder: Builder, a: Value, b: Value) -> Value:
     divisor, zero, _ = _divisor(builder, b, signed=False)
-    quotient = builder.udiv(a, divisor)
+    quotient = _toward_zero(builder, a, divisor, signed=False)
     return quotient if zero is None else builder.select(zero, filled(a.type, 0), quotient)
 
 
 def _unsigned_mod(builder: Builder, a: Value, b: Value) -> Value:
-    return builder.urem(a, _divisor(builder, b, signed=False)[0])
+    divisor, _, _ = _divisor(builder, b, signed=False)
+    if not isinstance(a.type, llvm.VectorType) or known(b) is not None:
+        return builder.urem(a, divisor)
+    return builder.sub(a, builder.mul(_toward_zero(builder, a, divisor, signed=False), divisor))
 
 
 def _width(value: Value) -> int:

@@ -58,6 +58,8 @@ _CONVERTED: Final = 5
 _TILES: Final = 2
 """Copies of the body of a split that is peeled: for whole tiles, and for what is left."""
 _INTEGER_DIVISION: Final = 15
+_DIVIDED_ALONE: Final = 8
+"""Instructions for a lane of a division of 64 bits, which no processor does in lanes, nor floats."""
 NEAR: Final = 4
 """Elements between lanes up to which vectors are loaded whole and shuffled; beyond, each lane is loaded by itself."""
 NO_LANES: Final = Lanes()
@@ -305,6 +307,8 @@ def _weight(node: Expr, facts: Mapping[int, _NodeFacts], around: _Context, regis
             return registers * (function_size(node, dtype) + _HALF * (dtype in _HALVES))
         case Binary(op, left, _):
             dtype = facts[id(left)].dtype
+            if op in ("floordiv", "mod") and dtype.bits == _WIDE and facts[id(node)].reads and around.lanes.number:
+                return _DIVIDED_ALONE * around.lanes.number
             if dtype == INT64:  # mostly an index, which is multiplied out and added to an address
                 return 0.5 if op in ("add", "sub", "mul") else 4.0
             if op in ("floordiv", "mod"):

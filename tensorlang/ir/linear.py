@@ -6,13 +6,17 @@ multiple by a literal (an axis, a dim, a load, a floor division, ...).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Const, Dim, Expr, Unary
 from tensorlang.ir.integers import known_value
 from tensorlang.system.frozen import frozen
+
+LONG: Final = 64
+"""Terms up to which a sum is written one after the other."""
 
 
 @frozen
@@ -75,10 +79,20 @@ def _add(expr: Expr, factor: int, terms: dict[Expr, int]) -> int:
     return 0
 
 
+def _balanced(terms: Sequence[tuple[Expr, int]]) -> Expr:
+    """The sum of many terms, no deeper than it has to be: an expression is walked by recursion in many places."""
+    if len(terms) <= LONG // 2:
+        return expression(Linear(0, dict(terms)))
+    half = len(terms) // 2
+    return Binary("add", _balanced(terms[:half]), _balanced(terms[half:]))
+
+
 def expression(form: Linear) -> Expr:
     """The expression of a linear form: positive terms first, in order of first appearance, the literal last."""
     result: Expr | None = None
     ordered = sorted(form.terms.items(), key=lambda term: term[1] < 0)
+    if len(ordered) > LONG:
+        result, ordered = _balanced(ordered), []
     for atom, coefficient in ordered:
         size = abs(coefficient)
         piece = atom if size == 1 else Binary("mul", ir.const(size), atom)
