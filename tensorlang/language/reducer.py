@@ -106,8 +106,8 @@ def reducer(combine: Callable[[Any, Any], Any], identity: object, name: str, sam
     """A reducer from `combine(a, b)` over expressions, or over tuples of them where `identity` is a tuple.
 
     A number in `identity` takes the type of the values, `tl.cast(0, "int32")` fixes it; where the value is a number too (the 1 of a count),
-    it takes that of the other components. `combine` has to be associative and commutative,
-    with the identity neutral on both sides, itself included. Where only some values of a type occur (a weight is never negative),
+    it takes that of the other components, beside unsigned ones `int64`. `combine` has to be associative and commutative, with the identity
+    neutral on both sides, itself included. Where only some values of a type occur (a weight is never negative),
     `samples` are those to try: numbers, or for a tuple one entry for each component, None meaning any. Raises `DefinitionError` for an
     identity that is no number; what it refuses of `combine`, it refuses when the reducer is first used with a type, with the states
     that show it.
