@@ -16,6 +16,7 @@ from tensorlang.definition import hints
 from tensorlang.errors import DefinitionError
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT64, DType, dtype, promote
 from tensorlang.ir.printer import text
+from tensorlang.ir.traverse import dtype_of
 
 MAX_DEPTH = 250
 MAX_SIZE = 1 << 15
@@ -43,8 +44,6 @@ class Expr:
     @property
     def dtype(self) -> DType:
         """The type of the value."""
-        from tensorlang.ir.traverse import dtype_of  # noqa: PLC0415 - avoids a cycle through the printer
-
         return dtype_of(self.node)
 
     def __repr__(self) -> str:
