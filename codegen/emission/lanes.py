@@ -1,4 +1,4 @@
-"""Lanes of vectors: parts of them that registers hold, some of them, all of them in opposite order."""
+"""Lanes of vectors: parts of them that registers hold, some of them, all in opposite order, and what LLVM must not see through."""
 
 from __future__ import annotations
 

@@ -6,6 +6,9 @@
 
 The statements of such an unrolled loop are collected, and those whose elements lie side by side become the rows of a matrix that is
 transposed by interleaving its halves log2(rows) times (each step rotates the bits of the position in the flattened matrix by one).
+
+What waits may be read, as a recurrence does: just what one store writes is its value, what none of them writes is in memory, and before
+anything else is read they are all made.
 """
 
 from __future__ import annotations
