@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tensorlang import ir
 from tensorlang.codegen.emission.affine import LANE, Atom, Polynomial, Strided, classify
-from tensorlang.codegen.emission.arithmetic import binary
+from tensorlang.codegen.emission.arithmetic import binary, decided
 from tensorlang.codegen.emission.frame import Frame
 from tensorlang.codegen.emission.memory import VectorAccess, address
 from tensorlang.codegen.emission.types import I1, I64, Builder, Value, intrinsic, known, lanes_of, literal
@@ -71,9 +71,10 @@ def _arithmetic(frame: Frame, op: str, a: Value, b: Value) -> Value:
     def emitted() -> Value:
         return binary(frame.builder, frame.target, op, INT64, a, b)
 
-    numbers = known(a), known(b)
-    folds = None not in numbers or 0 in numbers or (op == "mul" and 1 in numbers)
-    return emitted() if folds or lanes_of(a) or lanes_of(b) else frame.numbering.operation(frame.builder, op, a, b, emitted)
+    if lanes_of(a) or lanes_of(b):
+        return emitted()
+    short = decided(op, INT64, a, b)
+    return frame.numbering.operation(frame.builder, op, a, b, emitted) if short is None else short
 
 
 def _atom(frame: Frame, atom: Atom, value: Evaluate) -> Value:

@@ -26,11 +26,7 @@ def binary(builder: Builder, target: Target, op: str, dtype: DType, a: Value, b:
     if dtype in HALVES:
         wide = binary(builder, target, op, FLOAT32, widen(builder, target, dtype, a), widen(builder, target, dtype, b))
         return round_to_half(builder, target, dtype, wide)
-    if op in ARITHMETIC:
-        number = folded(op, dtype, a, b)
-        if number is not None:
-            return number
-    short = _trivial(op, dtype, a, b)
+    short = decided(op, dtype, a, b)
     if short is not None:
         return short
     table = _FLOATING if dtype.is_floating else LOGIC if dtype == BOOL else SIGNED if dtype.kind == "signed" else UNSIGNED
@@ -40,6 +36,12 @@ def binary(builder: Builder, target: Target, op: str, dtype: DType, a: Value, b:
     if op == "mul" and dtype.is_integer and dtype.bits == INT64.bits:
         return product_of_wide(builder, target, a, b)
     return table[op](builder, a, b)
+
+
+def decided(op: str, dtype: DType, a: Value, b: Value) -> Value | None:
+    """What `a op b` comes down to without an instruction: of two numbers, or as far as one of them tells; None where it takes one."""
+    number = folded(op, dtype, a, b) if op in ARITHMETIC else None
+    return _trivial(op, dtype, a, b) if number is None else number
 
 
 def _trivial(op: str, dtype: DType, a: Value, b: Value) -> Value | None:

@@ -30,13 +30,18 @@ def _divisor(builder: Builder, b: Value, signed: bool) -> tuple[Value, Value | N
     return builder.select(unsafe, filled(b.type, 1), b), zero, minus
 
 
+def _in_floats(a: Value, b: Value) -> bool:
+    """Is a quotient one of lanes that floats hold, by a divisor that LLVM does not know?"""
+    return isinstance(a.type, llvm.VectorType) and _width(a) <= WIDEST and known(b) is None
+
+
 def _toward_zero(builder: Builder, a: Value, b: Value, *, signed: bool) -> Value:
     """The quotient rounded toward zero, for a divisor that cannot trap.
 
     No processor divides integers in lanes, so LLVM takes them apart. Floats hold integers of half as many bits as their mantissa and some
     more: a quotient that is none is at least 1 / b away from one, and is rounded by less than a / b * 2**-24 (2**-53 in float64).
     """
-    if not isinstance(a.type, llvm.VectorType) or _width(a) > WIDEST or known(b) is not None:
+    if not _in_floats(a, b):
         return builder.sdiv(a, b) if signed else builder.udiv(a, b)
     kind = llvm.VectorType(llvm.FloatType() if _width(a) <= WIDEST // 2 else llvm.DoubleType(), a.type.count)
     to_float, whole = (builder.sitofp, builder.fptosi) if signed else (builder.uitofp, builder.fptoui)
@@ -89,7 +94,7 @@ def _unsigned_floordiv(builder: Builder, a: Value, b: Value) -> Value:
 
 def _unsigned_mod(builder: Builder, a: Value, b: Value) -> Value:
     divisor, _, _ = _divisor(builder, b, signed=False)
-    if not isinstance(a.type, llvm.VectorType) or known(b) is not None:
+    if not _in_floats(a, divisor):
         return builder.urem(a, divisor)
     return builder.sub(a, builder.mul(_toward_zero(builder, a, divisor, signed=False), divisor))
 

@@ -78,8 +78,8 @@ def product_of_wide(builder: Builder, target: Target, a: Value, b: Value) -> Val
     """
     if not (target.has_masks and target.vector_bits == WIDE and lanes_of(a) > WIDE // 64 // 2):
         return builder.mul(a, b)
-    a, b = (in_registers(builder, target, side) if _is_put_together(side) else side for side in (a, b))
-    return in_registers(builder, target, builder.mul(a, b))
+    a, b = (_in_registers(builder, target, side) if _is_put_together(side) else side for side in (a, b))
+    return _in_registers(builder, target, builder.mul(a, b))
 
 
 def _is_put_together(factor: Value) -> bool:
@@ -91,7 +91,7 @@ def _is_put_together(factor: Value) -> bool:
     return isinstance(factor, llvm.SelectInstr)
 
 
-def in_registers(builder: Builder, target: Target, value: Value) -> Value:
+def _in_registers(builder: Builder, target: Target, value: Value) -> Value:
     """A vector that is `pinned`, register by register."""
     lanes, most = lanes_of(value), target.vector_bits // element_of(value).width
     if lanes <= most:

@@ -107,7 +107,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     copies = {
         loop.name: max(1, math.ceil((loop.trips / lanes if loop is vector else loop.trips) - 1e-9)) for loop in path if loop not in products
     }
-    anew = serial is not None and serial.name in statement.moving
+    anew, lane = serial is not None and serial.name in statement.moving, "" if vector is None else vector.name
     moves: list[_Moves] = []
     lines: list[tuple[str, float, float]] = []
     split: dict[str, float] = {}
@@ -115,11 +115,10 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     for access, offsets in _alike(statement):
         moving = access.steps()
         stride = 0.0 if serial is None else moving.get(serial.name, 0.0)
-        vectors = _elements(access, offsets, copies, "" if vector is None else vector.name)
-        if statement.carried and (own := _written(statement, access)) is not None:  # what the body wrote itself is in registers
-            both = {*offsets, own.offsets}
-            name = "" if vector is None else vector.name
-            vectors = _elements(access, both, copies, name) - _elements(own, {own.offsets}, copies, name)
+        vectors = _elements(access, offsets, copies, lane)
+        own = recurrences.own_store(statement, access.buffer.name) if statement.carried and not access.writes else None
+        if own is not None and own.terms == access.terms:  # what the body wrote itself is in registers
+            vectors = _elements(access, {*offsets, own.offsets}, copies, lane) - _elements(own, {own.offsets}, copies, lane)
         apart = 0.0 if vector is None else abs(moving.get(vector.name, 0.0))
         if apart and any(abs(moving.get(loop.name, 0.0)) == 1 for loop in products):  # products lie side by side, those of a lane first
             apart = 1.0
@@ -314,12 +313,6 @@ def _evict(rows: int, apart: int, machine: Machine) -> bool:
     cache = machine.caches[0]
     whole = cache.size // cache.ways
     return rows / min(rows, whole // math.gcd(apart, whole)) >= cache.ways
-
-
-def _written(statement: Statement, read: LinearAccess) -> LinearAccess | None:
-    """The store of a recurrence that moves as one of its reads does."""
-    own = (access for access in statement.accesses if access.writes and access.buffer.name == read.buffer.name)
-    return None if read.writes else next((access for access in own if access.terms == read.terms), None)
 
 
 def _shared(statement: Statement, moving: Mapping[str, float], copies: Mapping[str, int], vectors: float) -> float:

@@ -40,7 +40,7 @@ from tensorlang.ir.integers import ARITHMETIC, ASSUMED_EXTENT, COMPARE
 from tensorlang.ir.linear import linear
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, sides_of_and, walk
+from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and, walk
 from tensorlang.schedules.legality.code_size import function_size
 from tensorlang.schedules.model.latencies import latencies
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, run_of
@@ -304,13 +304,22 @@ class _Reader:
         bits = max(access.buffer.dtype.bits for access in accesses)
         kept = tuple(access for access in accesses if access.buffer.memory != "register")
         return Statement(
-            store.stage, self.count, operations, kept, moving, combines, joining, bits, tuple(self.asked), self._carried(store)
+            store.stage,
+            self.count,
+            operations,
+            kept,
+            moving,
+            combines,
+            joining,
+            bits,
+            tuple(self.asked),
+            self._carried(store, reads.values()),
         )
 
-    def _carried(self, store: Store) -> tuple[tuple[str, tuple[int, ...], float], ...]:
+    def _carried(self, store: Store, reads: Iterable[LinearAccess]) -> tuple[tuple[str, tuple[int, ...], float], ...]:
         """What a statement reads of what it writes, at places that move as those do."""
         own = frozenset(buffer.name for buffer in store.buffers if buffer.memory != "register")
-        if not any(getattr(load.buffer, "name", "") in own for value in store.values for load in loads_of(value)):
+        if not any(read.buffer.name in own for read in reads):
             return ()
         wanted, found = [self._index(part)[1] for part in store.index], list[tuple[str, tuple[int, ...], float]]()
         for load, latency in latencies(store.values, own).items():

@@ -16,13 +16,18 @@ from tensorlang.schedules.model.program import Loop, Statement
 from tensorlang.schedules.model.walks import LinearAccess
 
 
+def own_store(statement: Statement, buffer: str) -> LinearAccess | None:
+    """The access by which a statement writes a buffer; None where it does not, or registers hold what it writes."""
+    return next((access for access in statement.accesses if access.writes and access.buffer.name == buffer), None)
+
+
 def steps(statement: Statement, around: Sequence[Loop], path: Sequence[Loop], copies: Mapping[str, int]) -> float:
     """How long a body waits for its own past, in latencies of a multiply-add: the loops `around` it, and those of its copies."""
     order = [loop.name for loop in (*around, *path)]
     longest = 0.0
     for buffer, offsets, latency in statement.carried:
-        write = next(access for access in statement.accesses if access.writes and access.buffer.name == buffer)
-        carrier = _carrier(write, offsets, order)
+        write = own_store(statement, buffer)
+        carrier = None if write is None else _carrier(write, offsets, order)
         if carrier is None:
             continue
         loop, distance = carrier

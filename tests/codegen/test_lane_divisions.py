@@ -26,8 +26,7 @@ def expected(a: Any, b: Any) -> tuple[Any, Any]:
     pairs = [(int(x) // int(y), int(x) % int(y)) if y else (0, 0) for x, y in zip(a, b, strict=True)]
     quotients, rests = zip(*pairs, strict=True)
     wrap = 1 << (8 * a.dtype.itemsize)
-    found = (np.array([value % wrap for value in side], dtype=np.uint64).astype(a.dtype) for side in (quotients, rests))
-    first, second = found
+    first, second = (np.array([value % wrap for value in side], dtype=np.uint64).astype(a.dtype) for side in (quotients, rests))
     return first, second
 
 

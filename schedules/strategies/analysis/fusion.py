@@ -82,9 +82,8 @@ def _place_before(s: Schedule, name: str, around: str) -> Directive | None:
     """
     if s.can("compute_root", name):
         return ComputeRoot(name)
-    loops = [
-        part.loop for part in path_to(s.nest.body, lambda part: isinstance(part, Store) and part.stage == around) if isinstance(part, For)
-    ]
+    path = path_to(s.nest.body, lambda part: isinstance(part, Store) and part.stage == around)
+    loops = [part.loop for part in path if isinstance(part, For)]
     others = [loop for loop in loops if stage_of(loop) != around]
     own = [loop for loop in loops if stage_of(loop) == around]
     return next((ComputeAt(name, loop) for loop in (*others[-1:], *own[:-1]) if s.can("compute_at", name, loop)), None)

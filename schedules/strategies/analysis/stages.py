@@ -125,6 +125,10 @@ class StageInfo:
             step = step * int(extent.value) if isinstance(extent, Const) and step > 0 else -1
         return total
 
+    def beside(self, *loops: For) -> list[str]:
+        """The other loops over the elements of the output, outermost first, by name."""
+        return [loop.loop for loop in self.outer if loop not in loops]
+
     def contiguous(self, loop: For) -> bool:
         """Does some load walk its tensor element by element along this loop?"""
         return any(self.moves(load, loop) == 1 for load in self.loads)

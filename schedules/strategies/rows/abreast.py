@@ -9,7 +9,7 @@ they are stored:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size, tail_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size, tensor_of
 from tensorlang.schedules.strategies.descent import CODE_COST, OTHER_WAY
 from tensorlang.schedules.strategies.loops.thread_loop import parallelize
 from tensorlang.schedules.strategies.processor import Processor
@@ -59,14 +59,13 @@ class Abreast:
         stage = rows.stage
         if stage.reduced or stage.is_idle or stage.conditional or len(stage.outer) < 2 or not all(map(is_literal, stage.outer)):
             return None
-        along, distances = stage.outer[-1], list(_distances(stage))
-        if stage.stride(stage.store, along) != 1 or None in distances or not any(apart and apart.get(along.loop) for apart in distances):
+        along, distances = stage.outer[-1], _distances(stage)
+        if stage.stride(stage.store, along) != 1 or not any(apart.get(along.loop) for apart in distances):
             return None
-        free = [
-            loop for loop in stage.outer[:-1] if size(loop) >= ROWS[0] and all(apart and not apart.get(loop.loop) for apart in distances)
-        ]
-        steps = {loop.loop: stage.stride(stage.store, loop) for loop in free}
-        across = next((loop for loop in reversed(free) if steps[loop.loop]), None)
+        free = (
+            loop for loop in reversed(stage.outer[:-1]) if size(loop) >= ROWS[0] and not any(apart.get(loop.loop) for apart in distances)
+        )
+        across = next((loop for loop in free if stage.stride(stage.store, loop)), None)
         return None if across is None else cls(rows, across, along).sized(plain, machine)
 
     def sized(self, plain: Sequence[Part], machine: Processor) -> Abreast:
@@ -91,15 +90,10 @@ class Abreast:
         sketch = Sketch.of(plain, self.stage.name)
         across_o, across_i = sketch.split(self.across.loop, lanes)
         along_o, along_i = sketch.split(self.along.loop, tile)
-        sketch.reorder(*self._rest, across_o, along_o, along_i, across_i)
+        sketch.reorder(*self.stage.beside(self.across, self.along), across_o, along_o, along_i, across_i)
         sketch.mark(along_i, "unroll")
         sketch.mark(across_i, "vector")
         return numbered(sketch.parts())
-
-    @property
-    def _rest(self) -> list[str]:
-        """The loops around the tiles."""
-        return [loop.loop for loop in self.stage.outer if loop.loop not in (self.across.loop, self.along.loop)]
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
         """How many rows run abreast (0: one by one, by the knobs of rows), and how many elements of each make a tile."""
@@ -125,21 +119,21 @@ class Abreast:
 
     def _tiled(self, s: Schedule, lanes: int, tile: int) -> str:
         """Rows abreast; the outermost loop."""
-        across_o, across_i = s.split(self.across.loop, lanes, tail_of(is_literal(self.across), "mask"))
-        along_o, along_i = s.split(self.along.loop, tile, tail_of(is_literal(self.along), "guard"))
-        order = [*self._rest, across_o, along_o, along_i, across_i]
+        across_o, across_i = s.split(self.across.loop, lanes, "peel")
+        along_o, along_i = s.split(self.along.loop, tile, "peel")
+        order = [*self.stage.beside(self.across, self.along), across_o, along_o, along_i, across_i]
         s.reorder(*order)
         s.vectorize(across_i)
         s.unroll(along_i)
         return order[0]
 
 
-def _distances(stage: StageInfo) -> Iterator[dict[str, int] | None]:
-    """How far back each read of its own results lies, by loops; None where that is not a constant."""
+def _distances(stage: StageInfo) -> list[dict[str, int]]:
+    """How far back each read of its own results lies, by loops; empty where that is not a constant for one of them."""
     own = {buffer.name for buffer in stage.store.buffers}
-    for load in stage.loads:
-        if getattr(load.buffer, "name", "") in own:
-            yield _distance(stage, load)
+    found = [_distance(stage, load) for load in stage.loads if tensor_of(load).name in own]
+    known = [apart for apart in found if apart is not None]
+    return known if len(known) == len(found) else []
 
 
 def _distance(stage: StageInfo, load: Load) -> dict[str, int] | None:

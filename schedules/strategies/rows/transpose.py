@@ -120,15 +120,10 @@ class Transpose:
         if block:
             part, inside = sketch.split(write_o, block // tile)
             around = [part, read_o, inside]
-        sketch.reorder(*self._rest, *around, write_i, read_i)
+        sketch.reorder(*self.stage.beside(self.across, self.along), *around, write_i, read_i)
         sketch.mark(write_i, "unroll")
         sketch.mark(read_i, "vector")
         return numbered(sketch.parts())
-
-    @property
-    def _rest(self) -> list[str]:
-        """The loops around the tiles."""
-        return [loop.loop for loop in self.stage.outer if loop.loop not in (self.across.loop, self.along.loop)]
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
         """The tile along what is written, the order of tiles, blocks of them, whether they pass the caches by, rows asked for, threads."""
@@ -158,7 +153,7 @@ class Transpose:
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
-        rest = self._rest
+        rest = self.stage.beside(self.across, self.along)
         read_o, read_i = s.split(self.across.loop, self.lanes, tail_of(is_literal(self.across), "mask"))
         write_o, write_i = s.split(self.along.loop, config[f"{prefix}tile"], tail_of(is_literal(self.along), "guard"))
         tiles = [write_o, read_o] if config[f"{prefix}reads_first"] else [read_o, write_o]
