@@ -14,13 +14,13 @@ import numpy as np
 
 import tensorlang as tl
 from bench.peers.tables import table
-from bench.programs import arrays, images, linear, pictures, recurrences
+from bench.programs import arrays, fronts, images, linear, pictures, recurrences
 from bench.programs.program import Program
 from bench.run import machine
 from bench.sections import PAGE, name_of, written
 from tensorlang.errors import did_you_mean
 
-PROGRAMS: Final = (*images.PROGRAMS, *pictures.PROGRAMS, *recurrences.PROGRAMS, *arrays.PROGRAMS, *linear.PROGRAMS)
+PROGRAMS: Final = (*images.PROGRAMS, *pictures.PROGRAMS, *recurrences.PROGRAMS, *fronts.PROGRAMS, *arrays.PROGRAMS, *linear.PROGRAMS)
 TURNS: Final = 11
 LEAST: Final = 0.02
 """Seconds of a sample, at least."""

@@ -1,4 +1,4 @@
-"""What goes on from what was there: stencils in time, scans, recurrences along one or two axes."""
+"""What goes on from what was there: stencils in time, scans, recurrences along one axis."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from bench.programs.program import Made, floats, integers, named, operand, real
+from bench.programs.program import Made, floats, named, operand, real
 
 
 def inside(extent: int, *at: Any) -> Any:
@@ -121,21 +121,6 @@ def _running_sums(x: Any, out: Any) -> None:
             out[i, j] = total
 
 
-def integral_image() -> Made:
-    """Sums of all that lies above and to the left, by the formula of four corners; the loops keep the sum of a row."""
-    x = operand("X", 1000, 1000)
-    corners = tl.recurrence((1000, 1000), lambda i, j, s: s[i - 1, j] + s[i, j - 1] - s[i - 1, j - 1] + x[i, j], name="S")
-    return corners, (floats(1000, 1000),)
-
-
-def _integral_image(x: Any, out: Any) -> None:
-    for i in range(x.shape[0]):
-        total = np.float32(0)
-        for j in range(x.shape[1]):
-            total += x[i, j]
-            out[i, j] = total + (out[i - 1, j] if i > 0 else np.float32(0))
-
-
 def filter_rows() -> Made:
     """A recursive filter of the second order, of 64 signals."""
     x = operand("X", 64, 4000)
@@ -180,28 +165,6 @@ def _vertical_advection(a: Any, b: Any, c: Any, d: Any, out: Any) -> None:
     for k in range(levels - 2, -1, -1):
         for i in range(columns):
             out[k, i] = q[k, i] - p[k, i] * out[k + 1, i]
-
-
-def smith_waterman() -> Made:
-    """Scores of local alignments of two sequences."""
-    n = 1000
-    a, b = operand("a", n, dtype="int8"), operand("b", n, dtype="int8")
-
-    def score(i: Any, j: Any, h: Any) -> Any:
-        same = tl.select(a[i] == b[j], tl.cast(2, "int32"), tl.cast(-1, "int32"))
-        return tl.maximum(tl.maximum(h[i - 1, j - 1] + same, 0), tl.maximum(h[i - 1, j] - 1, h[i, j - 1] - 1))
-
-    return tl.recurrence((n, n), score, name="H", dtype="int32"), (integers(4, "int8", n), integers(4, "int8", n))
-
-
-def _smith_waterman(a: Any, b: Any, out: Any) -> None:
-    for i in range(a.shape[0]):
-        left = 0
-        for j in range(b.shape[0]):
-            corner = out[i - 1, j - 1] if i > 0 and j > 0 else 0
-            above = out[i - 1, j] if i > 0 else 0
-            left = max(corner + (2 if a[i] == b[j] else -1), 0, above - 1, left - 1)
-            out[i, j] = left
 
 
 def viterbi() -> Made:
@@ -291,10 +254,8 @@ PROGRAMS: Final = named(
     (heat, _heat),
     (mandelbrot, _mandelbrot),
     (running_sums, _running_sums),
-    (integral_image, _integral_image),
     (filter_rows, _filter_rows),
     (vertical_advection, _vertical_advection),
-    (smith_waterman, _smith_waterman),
     (viterbi, _viterbi),
     (shortest_paths, _shortest_paths),
     (lstm, _lstm),

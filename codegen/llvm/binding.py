@@ -128,25 +128,29 @@ def _abi(machine: TargetMachine) -> str:
 
 
 @contextmanager
-def _masked_loads_apart(*features: str) -> Iterator[None]:
-    """While this lasts LLVM leaves masked loads of AVX-512 as they are; the caller holds `lock`, since LLVM has one such switch.
+def _choices_for_x86(triple: str, *features: str) -> Iterator[None]:
+    """While this lasts LLVM makes two choices for x86 as our code needs them; the caller holds `lock`, since LLVM has one such switch each.
 
-    `features` are texts in which those of the functions stand.
+    *Chosen values stay chosen.* LLVM 22 turns conditional moves in loops back into branches where it estimates that they are predicted
+    well, minima of integers among them, for which there is no way to say otherwise. Recurrences choose by data: an edit distance
+    mispredicts every other element, and takes 2.5 times as long.
 
-    LLVM 22 puts a masked load into a masked instruction that reads it, where the two masks are the same. A shuffle so becomes one of what
-    lies in memory, whole: it takes lanes that are off and faults where they are not mapped (llvm-project pull requests 161074, and 178888,
-    which mends it in later versions). What was spilled is then loaded by instructions of its own, too: none of them in a hot loop of
-    forty kernels.
+    *Masked loads of AVX-512 stay as they are* (`features` are texts in which those of the functions stand). LLVM 22 puts a masked load into
+    a masked instruction that reads it, where the two masks are the same. A shuffle so becomes one of what lies in memory, whole: it takes
+    lanes that are off and faults where they are not mapped (llvm-project pull requests 161074, and 178888, which mends it in later
+    versions). What was spilled is then loaded by instructions of its own, too: none of them in a hot loop of forty kernels.
     """
-    if not any("+avx512f" in told for told in features):
-        yield
-        return
     llvm = _llvm()
-    llvm.set_option("", "-disable-spill-fusing=true")
+    switches = {"-x86-cmov-converter": ("false", "true")} if triple.split("-", 1)[0] in ("x86_64", "i386", "i686") else {}
+    if any("+avx512f" in told for told in features):
+        switches["-disable-spill-fusing"] = "true", "false"
+    for name, (ours, _) in switches.items():
+        llvm.set_option("", f"{name}={ours}")
     try:
         yield
     finally:
-        llvm.set_option("", "-disable-spill-fusing=false")
+        for name, (_, usual) in switches.items():
+            llvm.set_option("", f"{name}={usual}")
 
 
 @contextmanager
@@ -165,7 +169,7 @@ def _module(text: str, machine: TargetMachine, level: int) -> Iterator[tuple[Any
                 module = llvm.parse_assembly(text, context)
             except RuntimeError as error:
                 raise InternalError(f"LLVM cannot read the generated code: {error}") from None
-            with module, _masked_loads_apart(machine.features, text):
+            with module, _choices_for_x86(machine.triple, machine.features, text):
                 module.triple = machine.triple
                 module.data_layout = str(target_machine.target_data)
                 if (wrong := _why_invalid(module)) is not None:

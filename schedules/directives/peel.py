@@ -8,7 +8,8 @@
                                                     C[i_last] = A[i_last]
 
 The copies belong to the same stages; their loops are named `i_first`, `i_last`, and so are the loops inside them (`j_first`, ...). A
-loop with fewer iterations than are peeled runs each of them once, the first ones first.
+loop with fewer iterations than are peeled runs each of them once, the first ones first. Bounds of loops inside that the smaller ranges
+decide are simple again: of a skewed band, `for i in range(max(0, j - 99), min(8, j + 1))` is `range(8)` for j from 7 to 99.
 
 Legal always, for a serial loop: the order of iterations stays.
 """
@@ -21,6 +22,8 @@ from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Binary, Expr, For, Nest, Relation, Stmt, block
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, require_int
+from tensorlang.schedules.legality.accesses import facts_of
+from tensorlang.schedules.legality.narrowing import narrowed
 from tensorlang.schedules.rewriting.copies import FreshNames, copied
 from tensorlang.schedules.rewriting.edit import edit_loops, literal_extent, loops, path_to_loop
 
@@ -71,5 +74,8 @@ class Peel(Directive):
         parts.append(replace(loop, lo=start, hi=start if nothing else end))
         if self.last:
             parts.append(part("last", Binary("max", start, end), loop.hi))
+        if not any(piece.follows for piece in loops(loop)):
+            facts = [fact for piece in path[:-1] if isinstance(piece, For) for fact in facts_of(piece)]
+            parts = [narrowed(piece, facts) for piece in parts]
         body = edit_loops(nest.body, lambda piece: piece.loop == self.loop, lambda _: block(*parts))
         return replace(nest, body=body, relations=tuple(relations))

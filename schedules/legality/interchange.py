@@ -13,18 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import reduce
 
 from tensorlang import ir
-from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, Nest
+from tensorlang.ir import Axis, Binary, Const, Expr, For, Nest
 from tensorlang.ir.linear import Linear, bound_terms, expression, linear
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import facts_of
+from tensorlang.schedules.legality.narrowing import extremum
 from tensorlang.schedules.rewriting.region import expand
 
 
@@ -101,14 +100,4 @@ def _bounded(loop: For, constraints: Iterable[Linear], facts: Sequence[Expr]) ->
             size = ir.const(abs(factor))
             start = rest.times(-1).plus(Linear(factor - 1)) if factor > 0 else rest.plus(Linear(-factor))
             (lows if factor > 0 else highs).append(simplify(Binary("floordiv", expression(start), size)))
-    return replace(loop, lo=_joined("max", lows, facts), hi=_joined("min", highs, facts))
-
-
-def _joined(op: str, bounds: list[Expr], facts: Sequence[Expr]) -> Expr:
-    """The extremum of bounds, without those that another one implies."""
-    kept = list(dict.fromkeys(bounds))
-    for bound in tuple(kept):
-        beyond = "gt" if op == "max" else "lt"
-        if any(other is not bound and find(*facts, Compare(beyond, bound, other)) is None for other in kept):
-            kept.remove(bound)
-    return simplify(reduce(lambda left, right: Binary(op, left, right), kept))
+    return replace(loop, lo=extremum("max", lows, facts), hi=extremum("min", highs, facts))

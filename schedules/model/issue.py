@@ -238,7 +238,8 @@ class _Body:
             loads, stores = loads + moves.loads * part, stores + moves.stores * part
             shuffles, kept = shuffles + moves.shuffles * part, kept + moves.kept * part
         number = math.prod(copies.values())
-        work = (statement.operations if vector is None or vector.kind != "tensor" else INSTRUCTION) * number
+        each = statement.operations - (statement.edges if vector is None else 0.0)
+        work = (each if vector is None or vector.kind != "tensor" else INSTRUCTION) * number
         chain, free = 0.0, self.machine.registers - 1 - self.waiting
         if statement.combines and vector is not None and vector.name not in statement.moving:
             levels = math.log2(self.machine.lanes(statement.bits))  # lanes are combined with one another before they join the result
@@ -262,7 +263,9 @@ class _Body:
             slots = work + loads + stores + shuffles + STEP  # the window holds the beginning of the next tile, which depends on nothing
             chain /= 1 + ports.window / (slots * self.chained)
         if statement.carried:
-            chain = max(chain, ports.latency * recurrences.steps(statement, *self.loops, copies))
+            before, within = recurrences.chains(statement, *self.loops, copies)
+            within /= 1 + ports.window / (work + loads + stores + shuffles + STEP)
+            chain = max(chain, ports.latency * before, ports.latency * within)
         work += self.masks / 2
         slots = work + self.masks / 2 + loads + stores + shuffles
         arithmetic = max(work / ports.arithmetic + shuffles / ports.shuffles, chain, (slots + self.step) / ports.issue)
@@ -270,10 +273,13 @@ class _Body:
 
 
 def _conditions(statement: Statement, copies: Mapping[str, int], vector: Loop | None, serial: Loop | None, machine: Machine) -> float:
-    """Slots of the conditions on loops that choose what a statement reads."""
+    """Slots of the conditions on loops that choose what a statement reads; copies that are no vectors are asked once (`interiors`)."""
+    if vector is None:
+        moving = serial is None or any(serial.name in loops for loops in statement.conditions)
+        return BRANCH / (1.0 if moving or serial is None else serial.trips) if statement.conditions else 0.0
     slots = 0.0
     for loops in statement.conditions:
-        each = MASKS.get(machine.vector_bits, MASKS[128]) if vector is not None and vector.name in loops else BRANCH
+        each = MASKS.get(machine.vector_bits, MASKS[128]) if vector.name in loops else BRANCH
         each *= math.prod(count for name, count in copies.items() if name in loops)
         slots += each / (serial.trips if serial is not None and serial.name not in loops else 1.0)
     return slots

@@ -59,7 +59,8 @@ class Statement(NamedTuple):
 
     `combines`: it adds to what the last iteration left, by `joining` operations (a product is added by the instruction that makes
     it); `bits` of its widest element decide how many lanes a vector has; `conditions`: the loops that each condition on loops alone asks;
-    `carried`: what it reads of its own results, by buffer and offsets, with the latencies until its next one (see `recurrences`).
+    `carried`: what it reads of its own results, by buffer and offsets, with the latencies until its next one (see `recurrences`);
+    `edges`: the operations that choose by these conditions, which only vectors carry out in the interior of a loop.
     """
 
     stage: str
@@ -72,6 +73,7 @@ class Statement(NamedTuple):
     bits: int
     conditions: tuple[frozenset[str], ...] = ()
     carried: tuple[tuple[str, tuple[int, ...], float], ...] = ()
+    edges: float = 0.0
 
 
 class Loop(NamedTuple):
@@ -130,6 +132,7 @@ class _Reader:
     around: list[tuple[str, float]] = field(default_factory=list)
     made: dict[str, frozenset[str]] = field(default_factory=dict)
     asked: dict[frozenset[str], None] = field(default_factory=dict)
+    edges: float = 0.0
     numbering: Numbering = field(default_factory=Numbering)
     count: int = 0
 
@@ -220,12 +223,14 @@ class _Reader:
         whole = None if split is None else self._number(Binary("sub", split.hi, split.lo))
         if split is not None and whole is not None:
             if loop.loop == split.inner:
-                exact = whole if exact is None else min(exact, whole)
+                exact = exact if exact is None else min(exact, whole)
             elif exact is None or exact - 1 < whole / split.factor < exact:
                 return max(1.0, whole / split.factor)
         if exact is not None:
             return max(exact, 0.0)
         ends = self._middle(loop.hi), self._middle(loop.lo)
+        if split is not None and whole is not None and None in ends:
+            return min(whole, split.factor)
         return ASSUMED_EXTENT / 2 if ends[0] is None or ends[1] is None else max(ends[0] - ends[1], 0.0)
 
     def _tiles(self, loop: str) -> float:
@@ -290,7 +295,7 @@ class _Reader:
     def _statement(self, store: Store) -> Statement:
         self.count += 1
         reads: dict[int, LinearAccess] = {}
-        self.asked = {}
+        self.asked, self.edges = {}, 0.0
         operations = sum(self._operations(value, reads, set()) for value in store.values)
         sums = store.reducer is not None and all(isinstance(value, Binary) and value.op == "mul" for value in store.values)
         combines = store.reducer is not None
@@ -314,6 +319,7 @@ class _Reader:
             bits,
             tuple(self.asked),
             self._carried(store, reads.values()),
+            self.edges,
         )
 
     def _carried(self, store: Store, reads: Iterable[LinearAccess]) -> tuple[tuple[str, tuple[int, ...], float], ...]:
@@ -367,6 +373,7 @@ class _Reader:
             case Select(cond) if _tells_where(cond):
                 for part in sides_of_and(cond):
                     self.asked[frozenset(name for axis in axes_of(part) for name in self._axis(axis))] = None
+                self.edges += 1.0
                 own = 1.0
             case Binary() | Compare() | Unary() | Cast() | Select():
                 own = 1.0

@@ -15,7 +15,7 @@ from tensorlang.codegen.lowering.passes.carried import carried
 from tensorlang.codegen.target import target
 from tensorlang.ir import Axis, Binary, Block, Buffer, Compare, Expr, For, Load, Nest, Select, Stmt, Store
 from tensorlang.ir.dtype import INT64
-from tensorlang.ir.traverse import expressions, loads_of, statements
+from tensorlang.ir.traverse import expressions, loads_of, statements, walk
 from tensorlang.semantics.nest_interpreter import run_nest
 
 EXTENT = 16
@@ -96,3 +96,29 @@ def test_a_read_that_only_its_condition_keeps_inside_stays_under_it() -> None:
     inside = (where >= 0) & (where < 10)
     expected = np.cumsum(np.where(inside, values[np.where(inside, where, 0)], 1.0), dtype="f4")
     np.testing.assert_allclose(tl.build(found)(a=values, p=where), expected)
+
+
+def test_copies_of_a_choice_on_data_are_no_branches() -> None:
+    """A longest common subsequence in tiles of 4 x 4: what a side reads is there whatever is chosen, in every copy."""
+    n = 64
+    a, b = tl.placeholder((n,), dtype="int32", name="a"), tl.placeholder((n,), dtype="int32", name="b")
+
+    def element(i: Any, j: Any, found: Any) -> Any:
+        return tl.select(a[i] == b[j], found[i - 1, j - 1] + 1, tl.maximum(found[i - 1, j], found[i, j - 1]))
+
+    longest = tl.recurrence((n, n), element, name="L", dtype="int32")
+    s = tl.Schedule(longest)
+    (i_o, i_i), (j_o, j_i) = s.split("i", 4), s.split("j", 4)
+    s.reorder(i_o, j_o, j_i, i_i)
+    s.unroll(j_i)
+    s.unroll(i_i)
+    interior = [part for part in statements(lower(s.nest, target()).body) if isinstance(part, Store) and part.stage == "L"][-1]
+    choices = [node for node in walk(interior.values[0]) if isinstance(node, Select)]
+    sides = [load for choice in choices for side in (choice.yes, choice.no) for load in loads_of(side)]
+    assert sides and all(load.buffer.memory == "register" for load in sides if isinstance(load.buffer, Buffer))
+    kernel = tl.build(s)
+    x, y = (np.random.default_rng(seed).integers(0, 4, n, dtype=np.int32) for seed in (0, 1))
+    wanted = np.zeros((n + 1, n + 1), np.int32)
+    for i, j in np.ndindex(n, n):
+        wanted[i + 1, j + 1] = wanted[i, j] + 1 if x[i] == y[j] else max(wanted[i, j + 1], wanted[i + 1, j])
+    np.testing.assert_array_equal(kernel(x, y), wanted[1:, 1:])

@@ -1,4 +1,4 @@
-"""Recurrences along rows: the model knows what waits for what, and the default runs rows abreast where that pays."""
+"""Recurrences along rows: the model knows what waits for what, and the default runs rows together where that pays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def filtered(*distances: tuple[int, int], shape: tuple[int, int] = (ROWS, COLUMN
 def expected(x: Any, *distances: tuple[int, int]) -> Any:
     found = np.zeros_like(x)
     for i, j in np.ndindex(x.shape):
-        past = (found[i - up, j - back] for up, back in distances if i >= up and j >= back)
+        past = (found[i - up, j - back] for up, back in distances if i >= up and 0 <= j - back < x.shape[1])
         found[i, j] = np.float32(0.5) * x[i, j] + sum(np.float32(0.25) * value for value in past)
     return found
 
@@ -64,10 +64,65 @@ def test_rows_that_wait_for_themselves_run_abreast_by_default(machine: str) -> N
     assert strategy.name == "abreast" and strategy.default["abreast"] > 1
 
 
-@pytest.mark.parametrize("distances", [[(1, 0)], [(1, 1), (0, 1)], [(2, 0), (0, 1)]])
-def test_rows_that_wait_for_one_another_do_not(distances: list[tuple[int, int]]) -> None:
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("distances", [[(1, 1), (0, 1)], [(1, 0), (0, 1)], [(1, -1), (1, 0), (0, 1)], [(1, -2), (0, 1)]])
+def test_rows_that_wait_for_one_another_run_as_a_wavefront(machine: str, distances: list[tuple[int, int]]) -> None:
+    strategy = choose(filtered(*distances), target(machine), 1)
+    assert strategy.name == "wavefront" and strategy.default["wavefront"] > 1
+    default, serial = (strategy.schedule({**strategy.default, "wavefront": count}) for count in (strategy.default["wavefront"], 0))
+    assert not default.faults and seconds(default, target(machine).core) < seconds(serial, target(machine).core)
+
+
+def test_a_row_begins_so_late_that_what_it_reads_is_there() -> None:
+    strategy = choose(filtered((1, -2), (2, -5), (0, 1)), target(), 1)
+    schedule = strategy.schedule({**strategy.default, "wavefront": 4, "tile": 4})
+    assert not schedule.faults and "s.skew('Y.j', 'Y.i_i', factor=3)" in repr(schedule)
+
+
+@pytest.mark.parametrize("distances", [[(1, 0)], [(2, 0)], [(1, 1)]])
+def test_rows_of_lanes_stay_rows(distances: list[tuple[int, int]]) -> None:
     strategy = choose(filtered(*distances), target(), 1)
-    assert strategy.name == "rows"
+    assert strategy.default.get("wavefront", 0) == 0
+
+
+WAVEFRONTS = [((1, 0), (0, 1)), ((1, -1), (0, 1)), ((1, -2), (2, -5), (0, 2)), ((3, 1), (1, 0), (0, 1))]
+
+
+@pytest.mark.parametrize("distances", WAVEFRONTS)
+@pytest.mark.parametrize("shape", [(21, 150)])
+def test_every_point_of_a_wavefront_gives_the_same(shape: tuple[int, int], distances: tuple[tuple[int, int], ...]) -> None:
+    x = np.random.default_rng(0).random(shape, dtype=np.float32)
+    wanted = expected(x, *distances)
+    strategy = choose(filtered(*distances, shape=shape), target(), 1)
+    for count in (0, 4, 8):
+        for tile in (4, 16):
+            s = strategy.schedule({**strategy.default, "wavefront": count, "tile": tile})
+            assert not s.faults
+            np.testing.assert_allclose(tl.build(s)(x), wanted, rtol=1e-5)
+
+
+def test_sweeps_of_gauss_and_seidel() -> None:
+    """Nine points, of which four are of this sweep and five of the one before (PolyBench's seidel-2d)."""
+    sweeps, n = 3, 140
+    X = tl.placeholder((n, n), name="X")
+
+    def element(t: Any, i: Any, j: Any, a: Any) -> Any:
+        def before(y: Any, x: Any) -> Any:
+            return tl.select(t == 0, X[y, x], a[t - 1, y, x])
+
+        above = a[t, i - 1, j - 1] + a[t, i - 1, j] + a[t, i - 1, j + 1] + a[t, i, j - 1]
+        below = before(i, j) + before(i, j + 1) + before(i + 1, j - 1) + before(i + 1, j) + before(i + 1, j + 1)
+        return tl.select((i > 0) & (i < n - 1) & (j > 0) & (j < n - 1), (above + below) / 9.0, before(i, j))
+
+    A = tl.recurrence((sweeps, n, n), element, name="A")
+    strategy = choose(A, target(), 1)
+    assert strategy.name == "wavefront" and strategy.default["wavefront"] > 1
+    x = np.random.default_rng(0).random((n, n), dtype=np.float32)
+    found, wanted = tl.build(A)(x), x.astype(np.float64)
+    for t in range(sweeps):
+        for i, j in np.ndindex(n - 2, n - 2):
+            wanted[i + 1, j + 1] = wanted[i : i + 3, j : j + 3].sum() / 9
+        np.testing.assert_allclose(found[t], wanted, rtol=1e-5)
 
 
 def test_every_point_gives_the_same() -> None:

@@ -122,3 +122,16 @@ def test_lanes_across_the_cut_of_a_fused_loop_are_told_apart() -> None:
     s.peel("j_i_o", first=1)
     s.vectorize("j_i_i")
     check(s, dims={"n": 3, "m": 4})
+
+
+def test_a_band_has_whole_columns_where_its_ends_are_peeled() -> None:
+    """Rows that each begin one element later: between the first and the last columns all of them run, which is a number."""
+    s = tl.Schedule(scale(8, 100))
+    s.skew("j", "i")
+    s.reorder("j_s", "i")
+    with pytest.raises(tl.ScheduleError, match="literal number of iterations"):
+        s.unroll("i")
+    s.peel("j_s", first=7, last=7)
+    s.unroll("i")
+    assert "unroll i in range(8):" in str(s) and "for i_first in range(j_s_first + 1):" in str(s)
+    check(s)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from bench.programs import arrays, images, recurrences
+from bench.programs import arrays, fronts, images, recurrences
 from bench.programs.program import Program
 from tensorlang.codegen.target import target
 from tensorlang.schedules.strategies import choose
 from tests.thinned import few
 
-PROGRAMS = (*images.PROGRAMS, *recurrences.PROGRAMS, *arrays.PROGRAMS)
+PROGRAMS = (*images.PROGRAMS, *recurrences.PROGRAMS, *fronts.PROGRAMS, *arrays.PROGRAMS)
 
 
 @pytest.mark.parametrize("cpu", few(["haswell", "cascadelake", "znver3", "znver5"], 1))

@@ -58,12 +58,12 @@ def _rewritten(stmt: Stmt, taken: set[str], facts: tuple[Expr, ...]) -> Stmt:
     within = (*facts, *facts_of(stmt))
     stores = _stores(stmt.body)
     extent = literal_extent(stmt)
-    if stmt.kind != "serial" or stores is None or (extent is not None and extent < SHORTEST):
+    if stores is None or (stmt.kind == "serial" and extent is not None and extent < SHORTEST):
         return map_statements(stmt, lambda part: _rewritten(part, taken, within))
     read = [part for store in stores for part in _read_before(store, taken, within)]
     temporaries = [part.buffers[0] for part in read if part.buffers[0].memory == "register" and not part.buffers[0].shape]
-    loop = _carrying(replace(stmt, body=block(*read)), read, taken)
-    return _around(loop, temporaries)
+    loop = replace(stmt, body=block(*read))
+    return _around(_carrying(loop, read, taken) if stmt.kind == "serial" else loop, temporaries)
 
 
 def _around(stmt: Stmt, buffers: Sequence[Buffer]) -> Stmt:

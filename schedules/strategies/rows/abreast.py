@@ -1,10 +1,16 @@
-"""Recurrences along the axis that memory follows: one row at a time, or several rows abreast, one in each lane.
+"""Recurrences along the axis that memory follows: one row at a time, or several rows together.
 
 A row waits for itself from element to element (`model.recurrences`), and has no lanes: what an iteration needs the one before it makes.
-Rows that know nothing of one another wait together. Tiles of so many rows and elements are read across memory, and turned in registers when
-they are stored:
+Rows that know nothing of one another wait *abreast*, one in each lane. Tiles of so many rows and elements are read across memory, and
+turned in registers when they are stored:
 
     for i_o: for j_o: unroll j_i: vector i_i: S[i, j] = S[i, j - 1] + X[i, j]
+
+Rows that wait for one another wait along a *wavefront* (Lamport 1974): those of a tile are copies, so that an element of a row and the one
+before it of the next row are computed at once. Where a row needs what the row above has further right, each begins so much later (`skew`):
+
+    for i_o: for j_o: unroll j_i: unroll i_i: S[i, j] = S[i, j - 1] + S[i - 1, j] + X[i, j]
+    for i_o: for j_s: unroll i_i: S[i, j_s - i_i] = ...                                          # S[i - 1, j + 1] is read
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ from typing import Any, Final
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import Axis, Binary, For, Load
 from tensorlang.ir.linear import linear
+from tensorlang.schedules.legality.code_size import instructions
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
@@ -31,22 +38,29 @@ ROWS: Final = (4, 8, 16)
 """Rows that run abreast."""
 TILES: Final = (4, 8, 16)
 """Elements of each of them that are stored together."""
+MOST_COPIED: Final = 2048
+"""Instructions of the copies of a tile in a default: so much is lowered twice inside of what is itself, edges apart from the interior."""
 
 
 @dataclass(frozen=True, slots=True)
 class Abreast:
-    """A stage that reads its own past along its innermost loop, `along`, and none along the loop `across`; or in `rows`, one by one."""
+    """A stage that reads its own past along its innermost loop, `along`, in several of the rows that the loop `across` counts.
+
+    In `rows`, one by one, where `count` is 0. `skew`: how many elements each row is behind the one before; None where none of them waits
+    for another one, so that they are lanes.
+    """
 
     rows: RowVectors
     across: For
     along: For
-    lanes: int = 0
+    skew: int | None
+    count: int = 0
     tile: int = 0
 
     @property
     def name(self) -> str:
         """What logs call it."""
-        return "abreast"
+        return "abreast" if self.skew is None else "wavefront"
 
     @property
     def stage(self) -> StageInfo:
@@ -55,61 +69,74 @@ class Abreast:
 
     @classmethod
     def of(cls, rows: RowVectors, machine: Processor, plain: Sequence[Part]) -> Abreast | None:
-        """The two loops; None where no row waits for itself, or rows wait for one another."""
+        """The two loops; None where no row waits for itself, or what it waits for is not so many rows and elements away."""
         stage = rows.stage
         if stage.reduced or stage.is_idle or stage.conditional or len(stage.outer) < 2 or not all(map(is_literal, stage.outer)):
             return None
         along, distances = stage.outer[-1], _distances(stage)
-        if stage.stride(stage.store, along) != 1 or not any(apart.get(along.loop) for apart in distances):
+        waits = any(apart.get(along.loop) and not any(at for loop, at in apart.items() if loop != along.loop) for apart in distances)
+        if stage.stride(stage.store, along) != 1 or not waits:
             return None
         free = (
             loop for loop in reversed(stage.outer[:-1]) if size(loop) >= ROWS[0] and not any(apart.get(loop.loop) for apart in distances)
         )
         across = next((loop for loop in free if stage.stride(stage.store, loop)), None)
-        return None if across is None else cls(rows, across, along).sized(plain, machine)
+        if across is not None:
+            return cls(rows, across, along, None).sized(plain, machine)
+        across = stage.outer[-2]
+        skew = _skew(distances, across.loop, along.loop)
+        if size(across) < ROWS[0] or size(along) < 2 * (skew + 1) * ROWS[-1]:
+            return None
+        return cls(rows, across, along, skew).sized(plain, machine)
 
     def sized(self, plain: Sequence[Part], machine: Processor) -> Abreast:
         """The same with the rows and the tile that the cost model names; those of more than one row have to be predicted faster."""
-        least, found = estimated(numbered(Sketch.of(plain, self.stage.name).parts()), machine.core).seconds * OTHER_WAY, self
-        for lanes in self._rows:
+        sketch = Sketch.of(plain, self.stage.name)
+        least, found = estimated(numbered(sketch.parts()), machine.core).seconds * OTHER_WAY, self
+        statement, each = sketch.statement, instructions(self.stage.store)
+        copied = 1.0 if self.skew is None else statement.operations + len(statement.accesses)
+        for count in self._rows:
             for tile in self._tiles:
-                seconds = estimated(self._sketched(plain, lanes, tile), machine.core).seconds * (1 + CODE_COST * lanes * tile)
+                if self.skew is not None and each * count * tile > max(MOST_COPIED, each * ROWS[0] * TILES[0]):
+                    continue
+                seconds = estimated(self._sketched(plain, count, tile), machine.core).seconds * (1 + CODE_COST * copied * count * tile)
                 if seconds < least:
-                    least, found = seconds, replace(self, lanes=lanes, tile=tile)
+                    least, found = seconds, replace(self, count=count, tile=tile)
         return found
 
     @property
     def _rows(self) -> tuple[int, ...]:
-        return tuple(count for count in ROWS if count <= min(size(self.across), self.rows.lanes))
+        return tuple(count for count in ROWS if count <= min(size(self.across), self.rows.lanes if self.skew is None else ROWS[-2]))
 
     @property
     def _tiles(self) -> tuple[int, ...]:
         return tuple(count for count in TILES if count <= size(self.along)) or TILES[:1]
 
-    def _sketched(self, plain: Sequence[Part], lanes: int, tile: int) -> tuple[Part, ...]:
+    def _sketched(self, plain: Sequence[Part], count: int, tile: int) -> tuple[Part, ...]:
         sketch = Sketch.of(plain, self.stage.name)
-        across_o, across_i = sketch.split(self.across.loop, lanes)
+        across_o, across_i = sketch.split(self.across.loop, count)
         along_o, along_i = sketch.split(self.along.loop, tile)
         sketch.reorder(*self.stage.beside(self.across, self.along), across_o, along_o, along_i, across_i)
         sketch.mark(along_i, "unroll")
-        sketch.mark(across_i, "vector")
+        sketch.mark(across_i, "vector" if self.skew is None else "unroll")
         return numbered(sketch.parts())
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
-        """How many rows run abreast (0: one by one, by the knobs of rows), and how many elements of each make a tile."""
-        return (Choice(f"{prefix}abreast", (0, *self._rows)), Choice(f"{prefix}tile", self._tiles), *self.rows.knobs(prefix))
+        """How many rows run together (0: one by one, by the knobs of rows), and how many elements of each make a tile."""
+        return (Choice(f"{prefix}{self.name}", (0, *self._rows)), Choice(f"{prefix}tile", self._tiles), *self.rows.knobs(prefix))
 
     def default(self, prefix: str = "") -> dict[str, Any]:
         """The rows and the tile that the model names."""
-        return {f"{prefix}abreast": self.lanes, f"{prefix}tile": self.tile or self._tiles[0], **self.rows.default(prefix)}
+        return {f"{prefix}{self.name}": self.count, f"{prefix}tile": self.tile or self._tiles[0], **self.rows.default(prefix)}
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
         before = len(s.directives)
-        if config[f"{prefix}abreast"]:
+        count, tile = config[f"{prefix}{self.name}"], config[f"{prefix}tile"]
+        if count:
             try:
-                outermost = self._tiled(s, config[f"{prefix}abreast"], config[f"{prefix}tile"])
-            except ScheduleError:  # rows wait for one another after all, or loops of other stages stand between these
+                outermost = self._skewed(s, count, tile) if self.skew else self._tiled(s, count, tile)
+            except ScheduleError:  # rows wait for more than was seen, loops of other stages stand between these, or it is too much code
                 s.undo(len(s.directives) - before)
             else:
                 if alone and config.get(f"{prefix}parallel", "none") == "outer":
@@ -117,15 +144,43 @@ class Abreast:
                 return
         self.rows.schedule(s, config, prefix, alone=alone)
 
-    def _tiled(self, s: Schedule, lanes: int, tile: int) -> str:
-        """Rows abreast; the outermost loop."""
-        across_o, across_i = s.split(self.across.loop, lanes, "peel")
+    def _tiled(self, s: Schedule, count: int, tile: int) -> str:
+        """Tiles of rows; the outermost loop."""
+        across_o, across_i = s.split(self.across.loop, count, "peel")
         along_o, along_i = s.split(self.along.loop, tile, "peel")
         order = [*self.stage.beside(self.across, self.along), across_o, along_o, along_i, across_i]
         s.reorder(*order)
-        s.vectorize(across_i)
+        if self.skew is None:
+            s.vectorize(across_i)
+        else:
+            s.unroll(across_i)
         s.unroll(along_i)
         return order[0]
+
+    def _skewed(self, s: Schedule, count: int, tile: int) -> str:
+        """Tiles of rows of which each is behind the one before; the ends, where not all of them run, on their own."""
+        assert self.skew
+        across_o, across_i = s.split(self.across.loop, count, "peel")
+        s.skew(self.along.loop, across_i, self.skew)
+        along = f"{self.along.loop}_s"
+        order = [*self.stage.beside(self.across, self.along), across_o, along, across_i]
+        s.reorder(*order)
+        behind = self.skew * (count - 1)
+        s.peel(along, behind, behind)
+        _, along_i = s.split(along, tile, "peel")
+        s.unroll(across_i)
+        s.unroll(along_i)
+        return order[0]
+
+
+def _skew(distances: Sequence[Mapping[str, int]], across: str, along: str) -> int:
+    """How many elements a row has to be behind the one before it, so that all that it reads of the rows above is there."""
+    found = 0
+    for apart in distances:
+        up, back = -apart.get(across, 0), -apart.get(along, 0)
+        if up > 0 and not any(apart for loop, apart in apart.items() if loop not in (across, along)):
+            found = max(found, -(back // up))
+    return found
 
 
 def _distances(stage: StageInfo) -> list[dict[str, int]]:
