@@ -212,9 +212,9 @@ def stream(builder: Builder, access: VectorAccess, value: Value) -> None:
             builder.store(value, access.base, align=access.place.dtype.bytes)
 
 
-def prefetch(builder: Builder, access: VectorAccess) -> None:
-    """Ask for the cache line of an element: to read, to keep in all caches, as data."""
-    flags = [literal(I32, 0), literal(I32, 3), literal(I32, 1)]
+def prefetch(builder: Builder, access: VectorAccess, level: int) -> None:
+    """Ask for the cache line of an element: to read, to keep in the caches from a level on, as data."""
+    flags = [literal(I32, 0), literal(I32, 4 - level), literal(I32, 1)]
     intrinsic(builder, "prefetch", VOID, [access.base, *flags], [POINTER])
 
 

@@ -46,9 +46,9 @@ def _statement(frame: Frame, stmt: ir.Stmt) -> None:
         case ir.Alloc(buffers, inner):
             with storage.allocated(frame, buffers):
                 statement(frame, inner)
-        case ir.Prefetch(buffer, index):
+        case ir.Prefetch(buffer, index, level):
             frame.fresh()
-            memory.prefetch(frame.builder, access_of(frame, buffer, index, value))
+            memory.prefetch(frame.builder, access_of(frame, buffer, index, value), level)
         case ir.For(kind="unroll", body=inner) if frame.deferred is None and transpose.side_by_side(stmt):
             transpose.collected(frame, lambda: loops.unrolled(frame, stmt, lambda inside: statement(inside, inner)))
         case ir.For(kind=kind, body=inner):

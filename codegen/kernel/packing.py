@@ -30,6 +30,7 @@ from tensorlang.codegen.target.cores import digest as machine_digest
 from tensorlang.errors import InternalError
 from tensorlang.ir import Const
 from tensorlang.ir.dtype import DType, dtype
+from tensorlang.schedules.strategies.loops.panels import panels_ahead
 from tensorlang.system.lazy import cached_property
 
 Make: TypeAlias = Callable[[Program, Library | None], Runnable]
@@ -159,6 +160,8 @@ class _Pieces:
         """What becomes of each operand, and the nest that is left."""
         nest, faults = self._scheduled()
         found, rest = split_all(nest, self.names)
+        for packed in (steps[-1].packed for steps in found.values() if steps):
+            rest = panels_ahead(rest, packed.name, self.program.target.l2)
         return found, Scheduled(rest, faults)
 
     @property

@@ -139,7 +139,7 @@ def _stored(part: Stmt, local: dict[str, Buffer], leading: tuple[Expr, ...]) -> 
         case Store(buffers=buffers) if any(buffer.name in local for buffer in buffers):
             return replace(part, buffers=tuple(local[buffer.name] for buffer in buffers), index=(*leading, *part.index))
         case Prefetch(buffer, index) if buffer.name in local:
-            return Prefetch(local[buffer.name], (*leading, *index))
+            return replace(part, buffer=local[buffer.name], index=(*leading, *index))
         case _:
             return map_statements(part, lambda inner: _stored(inner, local, leading))
 

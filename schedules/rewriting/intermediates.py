@@ -65,7 +65,7 @@ def stored_in(stmt: Stmt, tensor: str, change: Change, index: Move = lambda inde
             case Alloc(buffers, body):
                 return Alloc(changed(buffers), body)
             case Prefetch(buffer, at) if buffer.name == tensor:
-                return Prefetch(change(buffer), index(at))
+                return replace(part, buffer=change(buffer), index=index(at))
             case Store(buffers=buffers) if any(buffer.name == tensor for buffer in buffers):
                 return replace(part, buffers=changed(buffers), index=index(part.index))
             case _:

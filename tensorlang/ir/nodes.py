@@ -4,7 +4,7 @@
     stmt     = For(loop, lo, hi, kind, body, follows?, instruction?)    lo <= loop < hi
              | Store(stage, buffers, index*, values, reducer?, stream?)    one element of each buffer; with a reducer: combine(old, values)
              | Block(stmt*) | If(cond, then, else?) | Alloc(buffers, body)
-             | Prefetch(buffer, index*)                                    no effect: the element may be needed soon
+             | Prefetch(buffer, index*, level)                              no effect: the element may be needed soon
     kind     = serial | parallel | vector | unroll | tensor
     relation = SplitRelation(parent, outer, inner, factor, lo, hi, tail)
                    parent = lo + outer * factor + inner                                parent < hi
@@ -122,10 +122,14 @@ class Alloc:
 
 @frozen
 class Prefetch:
-    """A hint that an element is read soon. It has no effect, and the index may lie outside the buffer."""
+    """A hint that an element is read soon, so that its line should come to the `level`-th cache (1 is the nearest).
+
+    It has no effect, and the index may lie outside the buffer.
+    """
 
     buffer: Buffer
     index: tuple[Expr, ...]
+    level: int = 1
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 

@@ -205,8 +205,9 @@ def _lines(stmt: Stmt, nest: Nest, pad: str, name: Callable[[str], str], marks: 
                 aligned = f"aligned to {buffer.align}" if buffer.align else ""
                 yield " ".join(filter(None, [pad + _declared(buffer, name), _WHERE[buffer.memory], aligned])), stmt
             yield from _lines(body, nest, pad, name, marks)
-        case Prefetch(buffer, index):
-            yield f"{pad}prefetch {buffer.name}[{', '.join(text(part, name) for part in index)}]", stmt
+        case Prefetch(buffer, index, level):
+            where = "" if level == 1 else f" to L{level}"
+            yield f"{pad}prefetch {buffer.name}[{', '.join(text(part, name) for part in index)}]{where}", stmt
         case _:
             assert_never(stmt)
 

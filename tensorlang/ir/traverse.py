@@ -337,7 +337,7 @@ def map_own_expressions(stmt: Stmt, fn: Callable[[Expr], Expr]) -> Stmt:
         case If():
             return If(new[0], stmt.then, stmt.orelse)
         case Prefetch():
-            return Prefetch(stmt.buffer, new)
+            return Prefetch(stmt.buffer, new, stmt.level)
         case Alloc() | Block():
             return stmt
         case _:

@@ -73,8 +73,8 @@ def _statement(nest: Nest, stmt: Stmt, scope: _LoopContext) -> Stmt:
         case Alloc(buffers, body):
             sized = (replace(buffer, shape=tuple(map(scope.of, buffer.shape))) for buffer in buffers)
             return allocate(sized, _statement(nest, body, scope))
-        case Prefetch(buffer, index):
-            return Prefetch(buffer, tuple(map(scope.of, index)))
+        case Prefetch(index=index):
+            return replace(stmt, index=tuple(map(scope.of, index)))
         case For():
             return _loop(nest, stmt, scope)
 

@@ -32,8 +32,8 @@ def _distributed(stmt: Stmt, vector: For, masks: tuple[Expr, ...]) -> Stmt:
     match stmt:
         case Store():
             return _leaf(vector, stmt, masks)
-        case Prefetch(buffer, index):
-            return Prefetch(buffer, tuple(simplify(substitute(part, {vector.loop: vector.lo})) for part in index))
+        case Prefetch(index=index):
+            return replace(stmt, index=tuple(simplify(substitute(part, {vector.loop: vector.lo})) for part in index))
         case Block(body=parts):
             return block(*(_distributed(part, vector, masks) for part in parts))
         case For():

@@ -15,14 +15,16 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
 
+from tensorlang.ir import Const
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.issue import INSTRUCTION
 from tensorlang.schedules.model.sketch import PACKED, Sketch, numbered
 from tensorlang.schedules.model.walks import STREAMS
-from tensorlang.schedules.strategies.analysis.stages import size
+from tensorlang.schedules.strategies.analysis.stages import size, tensor_of
 from tensorlang.schedules.strategies.contractions.register_tile import RegisterTiles
 from tensorlang.schedules.strategies.contractions.sketch import TilingSketches
 from tensorlang.schedules.strategies.descent import CODE_COST, descend
+from tensorlang.schedules.strategies.loops.panels import comes_from_afar, is_kept_twice
 from tensorlang.schedules.strategies.rows.stage_strategy import Constraint
 from tensorlang.system.lazy import cached_property
 
@@ -168,7 +170,7 @@ class BlockingSearch:
     def seconds(self, config: Mapping[str, Any]) -> tuple[float, float]:
         """What a point takes by the cost model, and of that to pack panels."""
         found = estimated(self.sketches.parts(config), self.tiles.machine.core)
-        return found.seconds, sum(seconds for stage, seconds in found.stages.items() if stage.endswith(PACKED))
+        return found.seconds + self._waiting(config), sum(seconds for stage, seconds in found.stages.items() if stage.endswith(PACKED))
 
     def _seconds(self, config: Mapping[str, Any]) -> float:
         """What a point would take by the cost model, more where it is not plain; infinity where it is none of the space."""
@@ -183,8 +185,20 @@ class BlockingSearch:
     def _estimated(self, config: Mapping[str, Any]) -> float:
         key = tuple(config.items())
         if key not in self.known:
-            self.known[key] = estimated(self.sketches.parts(config), self.tiles.machine.core).seconds
+            self.known[key] = estimated(self.sketches.parts(config), self.tiles.machine.core).seconds + self._waiting(config)
         return self.known[key]
+
+    def _waiting(self, config: Mapping[str, Any]) -> float:
+        """Seconds in which panels come from memory that were packed beforehand, and are not asked for ahead (`loops.panels`)."""
+        kernel, machine = self.tiles.kernel, self.tiles.machine
+        ready = {tensor_of(load) for load in kernel.roles.operands if tensor_of(load).name in self.sketches.constants}
+        whole = sum(
+            buffer.dtype.bytes * math.prod(int(extent.value) for extent in buffer.shape if isinstance(extent, Const)) for buffer in ready
+        )
+        panel = kernel.panel_bytes * kernel.roles.reductions * kernel.lanes * config["vectors"] * config["depth"]
+        if not comes_from_afar(whole, machine.l2) or (config.get(PACKS[0], True) and is_kept_twice(panel, machine.l2)):
+            return 0.0
+        return whole / machine.core.memory.bandwidth / machine.core.hertz
 
     def _is_point(self, config: Mapping[str, Any]) -> bool:
         return all(holds({"epilogue": "apart", **config}) for holds, _ in self.constraints)
