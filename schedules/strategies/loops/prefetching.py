@@ -17,6 +17,8 @@ from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size, tensor_of
 from tensorlang.schedules.strategies.processor import Processor
 
+FOLLOWED: Final = 2048
+"""Bytes between two loads of an instruction that prefetchers no longer follow, half a page (Intel's optimization manual, 2.5.5.4)."""
 NEXT_ROW: Final = "row"
 DISTANCE: Final = 16
 """Steps of the loop over vectors: at some twenty cycles a step as long as memory takes to answer, 300 to 400 cycles."""
@@ -34,6 +36,15 @@ def _bytes(buffer: Buffer) -> int:
     """Those of a buffer of literal extents, else 0."""
     extents = [int(extent.value) if isinstance(extent, Const) else 0 for extent in buffer.shape]
     return buffer.dtype.bytes * prod(extents)
+
+
+def leaps(stage: StageInfo, vector: For | None, operands: tuple[str, ...]) -> bool:
+    """Does a reduction step so far in one of these operands, across the lanes, that the hardware does not follow?"""
+    steps = [loop for loop in stage.reduced if loop is not vector]
+    if not steps or vector in stage.reduced:
+        return False
+    read = [load for load in stage.loads if tensor_of(load).name in operands]
+    return any(abs(stage.stride(load, steps[-1]) or 0) * tensor_of(load).dtype.bytes >= FOLLOWED for load in read)
 
 
 def prefetch_knob(prefix: str, stage: StageInfo, vector: For) -> Choice:
