@@ -18,7 +18,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies import stage_kinds
-from tensorlang.schedules.strategies.analysis.fusion import compute_in_rows, inline_pointwise, raise_contractions
+from tensorlang.schedules.strategies.analysis.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
 from tensorlang.schedules.strategies.analysis.roles import roles_of
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, stages_of, tensor_of
 from tensorlang.schedules.strategies.contractions.contraction import Contraction
@@ -34,7 +34,9 @@ from tensorlang.schedules.strategies.preparation.recomputing import Recomputing
 from tensorlang.schedules.strategies.preparation.unfolding import Unfolding
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks, block_rows
+from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy, TileStrategy
+from tensorlang.schedules.strategies.rows.turns import Turns
 from tensorlang.schedules.strategies.stage_steps import StageSteps
 from tensorlang.system.lazy import cached_property
 
@@ -201,7 +203,16 @@ class ProgramStrategy:
     def _row_strategy(self, info: StageInfo) -> RowStrategy:
         lanes = info.name not in self._owners  # the loop around a sum has none
         placed = self._kinds.placed_tile(info) if self.placed and lanes else None
-        return placed or self._kinds.row(info, lanes=lanes, asks_ahead=not self._tiles)
+        rows = placed or self._kinds.row(info, lanes=lanes, asks_ahead=not self._tiles)
+        if isinstance(rows, RowVectors) and not lanes and self._reads_itself(info):
+            return Turns.of(rows, self._plain) or rows
+        return rows
+
+    def _reads_itself(self, info: StageInfo) -> bool:
+        """Is a stage a recurrence, its sums included?"""
+        parts = (part for part in self._stages if part is info or owner(part.name, {info.name}) == info.name)
+        own = {buffer.name for buffer in info.store.buffers}
+        return any(tensor_of(load).name in own for part in parts for load in part.loads)
 
     @cached_property
     def _producers(self) -> frozenset[str]:

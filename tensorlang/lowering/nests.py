@@ -315,13 +315,17 @@ class _Prelude:
                 return self.owner.element(expr, tuple(self.lower(part) for part in index))
             case Select(cond, yes, no) if _has_reduction(expr):
                 test = self.lower(cond)
+                other = _surely(no)
+                for reduce in _surely(yes):
+                    if reduce in other:  # it is read whatever is chosen
+                        self._implicit(reduce)
                 outer = self.conditions
                 self.conditions = (*outer, test)
                 chosen = self.lower(yes)
                 self.conditions = (*outer, simplify(Unary("not", test)))
-                other = self.lower(no)
+                instead = self.lower(no)
                 self.conditions = outer
-                return Select(test, chosen, other)
+                return Select(test, chosen, instead)
             case Reduce():
                 return self._implicit(expr)
             case _ if children(expr):
@@ -352,6 +356,18 @@ class _Prelude:
         """`body` after the implicit stages, inside their storage."""
         result = block(*self.parts, body)
         return allocate(self.scratch, result)
+
+
+def _surely(expr: Expr) -> dict[Reduce, None]:
+    """The reductions that are computed wherever an expression is, in its order; of their parts those of all components are one."""
+    match expr:
+        case Reduce():
+            return {replace(expr, component=0): None}
+        case Select(cond, yes, no):
+            other = _surely(no)
+            return _surely(cond) | {reduce: None for reduce in _surely(yes) if reduce in other}
+        case _:
+            return {reduce: None for part in children(expr) for reduce in _surely(part)}
 
 
 def _has_reduction(expr: Expr) -> bool:
