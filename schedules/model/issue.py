@@ -133,8 +133,8 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
                 shuffles = vectors * (math.log2(wide / each) + each - 1)
                 if len(statement.accesses) > 1:  # what registers hold is written while the next tile is summed
                     placed = PLACED if access.buffer.memory == "argument" else machine.line
-                    crossing = _crossings(access, moving, run.name, offsets, lanes / each, machine.line, placed)
-                    split[access.buffer.name] = crossing * machine.line / (lanes / each * access.element)
+                    crossing = _crossings(access, moving, run.name, offsets, wide / each, machine.line, placed)
+                    split[access.buffer.name] = crossing * machine.line / (wide / each * access.element)
                     if _evict(lanes, round(apart) * access.element, machine):
                         again = machine.caches[1].latency * ports.stores
             elif apart <= NEAR and not access.writes:
@@ -149,7 +149,8 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
         lines.append((access.buffer.name, touched, touched * min(1.0, abs(stride) * access.element / machine.line)))
         if run is not None:
-            done *= 1 + _crossings(access, moving, run.name, offsets, lanes / each, machine.line)
+            whole = lanes if vector is None else min(float(lanes), vector.trips)
+            done *= 1 + _crossings(access, moving, run.name, offsets, whole / each, machine.line)
         moves.append(_Moves(moving.keys(), done if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept))
     masks = farthest * _conditions(statement, copies, vector, serial, machine)
     body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, step, machine, (around, path))
