@@ -309,7 +309,7 @@ def test_who_cannot_be_held_is_left_out_with_the_reason_and_only_where_there_is_
         monkeypatch.setattr(isa, "why_not", lambda _: None)
         assert run.main(["--quick", "--isa", isa.AVX2, "--only", "matmul_64", "--history", str(file)]) == 0
     first, second = asked
-    assert set(first["engines"]) - set(second["engines"]) == {"onnxruntime", "openvino"} and "numpy" in second["engines"]
+    assert set(first["engines"]) - set(second["engines"]) == {"onnxruntime", "openvino", "jax"} and "numpy" in second["engines"]
     assert "torch compile" in second["skip"]["matmul_64"] and "torch compile" not in first["skip"]["matmul_64"]
     assert "onnxruntime is left out: its own kernels (MLAS) go by CPUID" in capsys.readouterr().out
     rows = list(history.read(file))

@@ -41,6 +41,7 @@ UNHELD: Final[Mapping[str, Mapping[str, str]]] = {
     AVX2: {
         "onnxruntime": "its own kernels (MLAS) go by CPUID, and no variable says otherwise",
         "openvino": "its releases hold oneDNN (ONEDNN_MAX_CPU_ISA) and not their own kernels",
+        "jax": "XLA's own code is held (--xla_cpu_max_isa), its kernels of products and convolutions (YNNPACK) are not: they pass the peak",
         "torch compile": "it has the compiler emit code for the processor that it finds (-march=native)",
     },
 }

@@ -10,8 +10,7 @@ from bench.peers.tables import PEAK, Row
 from bench.peers.workloads import FAMILIES
 
 REASONS: Final[Mapping[str, str]] = {
-    "harris_1530x2554": "each of its stages is computed whole, 15 MB, and goes to memory; peers compute strips of rows that stay in the "
-    "second-level cache.",
+    "harris_1530x2554": "strips of 16 rows begin anew with the four rows that they share; Halide's schedule slides through one strip.",
     "jacobi2d_1000_100": "8 MB are swept in each step, from and to the last-level cache, by ours as by numba, without tiles in time. "
     "What sets the two apart was not found.",
     "depthwise3x3_512_14": "14 of 16 lanes work.",
@@ -20,6 +19,16 @@ REASONS: Final[Mapping[str, str]] = {
     "depthwise5x5_1152_7": "an image is 7 wide, so 7 of 16 lanes work; 84 points, all there are, know nothing better than the default.",
     "softmax_128x1000": "the sum passes over the exponentials once more: joining the loops that make and add them is refused, since the "
     "start of the sum stands between the two.",
+    **dict.fromkeys(
+        ("matmul_bf16_512", "matmul_bf16_1024", "matmul_bf16_128x768x3072_weights"),
+        "from Sapphire Rapids on oneDNN multiplies tiles of 16 x 16 (AMX, 512 products a cycle), ours pairs in lanes (`vdpbf16ps`, 16 a "
+        "cycle there): AMX is not among our instructions.",
+    ),
+    **dict.fromkeys(
+        ("matmul_int8_512", "matmul_int8_1024", "conv3x3_64-64_56_int8", "conv1x1_256-64_56_int8", "conv3x3s2_128-128_56_int8"),
+        "from Sapphire Rapids on oneDNN multiplies tiles of bytes (AMX), where ours adds four products in each lane (`vpdpbusd`).",
+    ),
+    "vecmat_4096_weights": "all who do not pack read one array of 67 MB, which stays in a large last-level cache; ours has its own copy.",
     "matmul_2048": "A is read from the last-level cache for each part of the depth, and the result read and written.",
 }
 

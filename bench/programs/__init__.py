@@ -2,6 +2,7 @@
 
     python -m bench.programs                      all of them, by their default schedules, on one thread
     python -m bench.programs viterbi unsharp      some of them
+    python -m bench.programs --tune 60            each tuned as well, for at most a minute
     python -m bench.programs --page               the table of this machine in docs/performance.md
 
 Those of `linear` and `pictures` were written later, to find what the first 29 do not show.
