@@ -36,6 +36,7 @@ from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks, block_rows
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy, TileStrategy
+from tensorlang.schedules.strategies.rows.steps import Steps
 from tensorlang.schedules.strategies.rows.turns import Turns
 from tensorlang.schedules.strategies.stage_steps import StageSteps
 from tensorlang.system.lazy import cached_property
@@ -204,8 +205,8 @@ class ProgramStrategy:
         lanes = info.name not in self._owners  # the loop around a sum has none
         placed = self._kinds.placed_tile(info) if self.placed and lanes else None
         rows = placed or self._kinds.row(info, lanes=lanes, asks_ahead=not self._tiles)
-        if isinstance(rows, RowVectors) and not lanes and self._reads_itself(info):
-            return Turns.of(rows, self._plain) or rows
+        if isinstance(rows, RowVectors) and self._reads_itself(info):
+            return (Steps.of(rows, self._plain, self._parts, self.machine) if lanes else Turns.of(rows, self._plain)) or rows
         return rows
 
     def _reads_itself(self, info: StageInfo) -> bool:
