@@ -46,6 +46,7 @@ from tensorlang.ir import (
 from tensorlang.ir.names import unique
 from tensorlang.ir.printer import short
 from tensorlang.ir.traverse import children, map_children, walk
+from tensorlang.lowering.replaced import are_replaced
 
 Range = tuple[str, Expr, Expr]
 
@@ -120,6 +121,7 @@ class ProgramLowering:
         copies: list[Stmt] = []
         last: list[Stmt] = []
         rings: list[TensorStorage] = []
+        direct = _direct(scan)
         for component, (state, init) in enumerate(zip(scan.states, scan.init, strict=True)):
             out = self.places[id(scan), component]
             label = name if len(scan.states) == 1 else f"{name}_{component}"
@@ -128,14 +130,14 @@ class ProgramLowering:
                 before = TensorStorage(out.buffer, (simplify(Binary("sub", time, ir.const(1))),))
                 self.states[id(state)] = _CarriedState(before, init, Compare("eq", time, ir.const(0)))
             else:
-                ring = Buffer(f"{label}.ring", (ir.const(2), *state.shape), state.dtype)
+                places = 1 if component in direct and are_replaced(scan, component) else 2
+                ring = Buffer(f"{label}.ring", (ir.const(places), *state.shape), state.dtype)
                 self.scratch.append(ring)
-                target = TensorStorage(ring, (_slot(Binary("add", time, ir.const(1))),))
-                self.states[id(state)] = _CarriedState(TensorStorage(ring, (_slot(time),)), None, time)
+                target = TensorStorage(ring, (_slot(Binary("add", time, ir.const(1)), places),))
+                self.states[id(state)] = _CarriedState(TensorStorage(ring, (_slot(time, places),)), None, time)
                 first.append(self._copy(f"{label}.start", TensorStorage(ring, (ir.const(0),)), init))
-                last.append(self._copy(label, out, init, short(loop), TensorStorage(ring, (_slot(scan.axis.hi),))))
+                last.append(self._copy(label, out, init, short(loop), TensorStorage(ring, (_slot(scan.axis.hi, places),))))
             rings.append(target)
-        direct = _direct(scan)
         for component, (target, new) in enumerate(zip(rings, scan.following, strict=True)):
             if component in direct:
                 self.places[id(new.definition), new.component] = target
@@ -154,8 +156,8 @@ class ProgramLowering:
         return loops(ranges, Store(stage, (target.buffer,), (*target.prefix, *index), (value,)))
 
 
-def _slot(time: Expr) -> Expr:
-    return simplify(Binary("mod", time, ir.const(2)))
+def _slot(time: Expr, places: int) -> Expr:
+    return ir.const(0) if places == 1 else simplify(Binary("mod", time, ir.const(places)))
 
 
 def _over(stage: str, tensor: Tensor, taken: str = "") -> list[Range]:
