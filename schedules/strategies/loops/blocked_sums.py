@@ -22,6 +22,7 @@ from tensorlang.schedules.directives.accumulate import Accumulate
 from tensorlang.schedules.directives.loop_kinds import Vectorize
 from tensorlang.schedules.directives.reorder import Reorder
 from tensorlang.schedules.directives.rfactor import Rfactor
+from tensorlang.schedules.directives.split import MAX_FACTOR
 from tensorlang.schedules.placement.local_copies import fresh_buffer, tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
@@ -150,7 +151,8 @@ def split_levels(s: Schedule, loop: str, parts: Sequence[ChainLoop], innermost: 
     found: list[str] = []
     rest, name = loop, label(loop)
     for depth in range(len(parts) - 1, 0, -1):
-        factor = prod(part.extent or 1 for part in parts[:depth])
+        whole = _extent(s, rest)  # levels are rounded up one by one, and together may be more than that
+        factor = min(prod(part.extent or 1 for part in parts[:depth]), MAX_FACTOR if whole is None else max(1, whole))
         outer, rest = s.split(rest, factor, tail, (f"{name}_{depth}", f"{name}_{innermost if depth == 1 else f'in{depth}'}"))
         found.append(outer)
     return [rest, *reversed(found)]
