@@ -209,3 +209,14 @@ def test_partial_sums_of_a_large_result_are_kept_of_a_part_or_not_at_all(shape: 
     strategy = choose(tl.compute((m, n), lambda i, j: tl.sum(a[i, k] * b[k, j], axis=k), name="C"), target("znver4"), 1)
     made = strategy.schedule(strategy.default)
     assert not made.faults and "vector" in str(made)
+
+
+def test_levels_of_an_unknown_depth_are_splits_however_deep_its_tiles() -> None:
+    n = tl.dim("n")
+    A, B, k = tl.placeholder((1, n), name="A"), tl.placeholder((n, 96), name="B"), tl.reduce_axis(n, name="k")
+    product = tl.compute((1, 96), lambda i, j: tl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    strategy = choose(product, target("native"), 1)
+    (depth,) = (knob for knob in strategy.space.knobs if knob.name == "depth")
+    for value in depth.values:
+        config = {**strategy.default, "depth": value}
+        assert not strategy.space.contains(config) or not strategy.schedule(config).faults
