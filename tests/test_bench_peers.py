@@ -345,3 +345,15 @@ def test_what_is_tuned_is_a_part_of_the_workloads_and_stands_beside_the_default(
     assert "default" not in engine.make(chosen[0], ())
     monkeypatch.setenv(engine.DATABASE, str(tmp_path))
     assert "default" in engine.make(chosen[0], ()) and "default" not in engine.make(other, ())
+
+
+def test_a_peer_that_was_found_not_to_be_held_takes_no_part_on_the_page() -> None:
+    part = {"aside": "", "note": "", "rate": 1.0, "ratio_best": 1.0}
+    peers = {"jax": {**part, "ratio": 0.7}, "numpy": {**part, "ratio": 1.2}}
+    row = {"workload": "matmul_64", "family": "matmul", "absent": {}, "best_peer": "jax", "ratio": 0.7, "verdict": "loss", "peers": peers}
+    assert page.held({**row, "isa": isa.NATIVE}) == {**row, "isa": isa.NATIVE}
+    found = page.held({**row, "isa": isa.AVX2})
+    assert (found["best_peer"], found["ratio"], found["verdict"]) == ("numpy", 1.2, "win")
+    assert set(found["peers"]) == {"numpy"} and "YNNPACK" in found["absent"]["jax"]
+    alone = page.held({**row, "isa": isa.AVX2, "peers": {"jax": peers["jax"]}})
+    assert "ratio" not in alone and not alone["peers"]

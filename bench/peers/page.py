@@ -12,8 +12,9 @@ from typing import Final
 
 from bench.child import ROOT
 from bench.peers import history
+from bench.peers.isa import NATIVE, UNHELD
 from bench.peers.reasons import reasons
-from bench.peers.summary import TIE
+from bench.peers.summary import TIE, best_peer, verdict
 from bench.peers.tables import Row, absentees, bounds, builds, family_table, figures, goals, losses, peak, table
 from bench.peers.workloads import FAMILIES
 from bench.sections import PAGE, Kind, written
@@ -75,6 +76,19 @@ def section(name: str, rows: Mapping[str, Row]) -> str:
     return "\n".join(parts)
 
 
+def held(row: Row) -> Row:
+    """A row without peers that were found not to be held to its instructions after it was measured."""
+    isa = row.get("isa", NATIVE)
+    unheld = {name: reason for name, reason in UNHELD[isa].items() if name in row["peers"] and isa != NATIVE}
+    if not unheld:
+        return row
+    peers = {name: part for name, part in row["peers"].items() if name not in unheld}
+    best = best_peer(peers, FAMILIES[row["family"]])
+    judged = {} if best is None else {"best_peer": best, "ratio": peers[best]["ratio"], "verdict": verdict(peers[best]["ratio"])}
+    rest = {name: value for name, value in row.items() if name not in {"best_peer", "ratio", "verdict"}}
+    return {**rest, **judged, "peers": peers, "absent": {**row["absent"], **unheld}}
+
+
 def sections(found: Mapping[str, Mapping[str, Row]], results: Path = RESULTS) -> dict[tuple[Kind, str], str]:
     """Those of the page that this bench knows: a machine's each, the figures of other benches, how it was measured."""
     made: dict[tuple[Kind, str], str] = {("peers", name): section(name, rows) for name, rows in found.items()}
@@ -107,7 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--page", type=Path, default=PAGE, metavar="FILE")
     parser.add_argument("--quick", action="store_true", help="rows of quick runs count too")
     options = parser.parse_args(arguments)
-    written(options.page, sections(history.latest(options.history, quick=options.quick)))
+    found = history.latest(options.history, quick=options.quick)
+    written(options.page, sections({name: {workload: held(row) for workload, row in rows.items()} for name, rows in found.items()}))
     print(f"written to {options.page}")
 
 
