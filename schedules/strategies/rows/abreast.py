@@ -35,7 +35,7 @@ from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 
 ROWS: Final = (4, 8, 16)
-"""Rows that run abreast."""
+"""Rows that run together."""
 TILES: Final = (4, 8, 16)
 """Elements of each of them that are stored together."""
 MOST_COPIED: Final = 2048
@@ -178,7 +178,7 @@ def _skew(distances: Sequence[Mapping[str, int]], across: str, along: str) -> in
     found = 0
     for apart in distances:
         up, back = -apart.get(across, 0), -apart.get(along, 0)
-        if up > 0 and not any(apart for loop, apart in apart.items() if loop not in (across, along)):
+        if up > 0 and not any(distance for loop, distance in apart.items() if loop not in (across, along)):
             found = max(found, -(back // up))
     return found
 
