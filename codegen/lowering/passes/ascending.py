@@ -7,12 +7,11 @@ yet, where there were seven. The same for each combination of states of which a 
 
 Right because every state that the statement finds has either no position, which is less than all, or that of an iteration before: of the
 loops that stand around it those that the element does not tell come in ascending order of the position, no two iterations of the others
-are about one element, and no other statement combines into it.
+are about one element, no other statement combines into it, and each begins with none.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -36,20 +35,30 @@ ORDERED: Final = ("serial", "unroll")
 
 def in_ascending_order(nest: Nest) -> Nest:
     """The nest with ties of positions decided where iterations come in their order."""
-    scope = {buffer: _Scope((), number) for buffer, number in _combined(nest.body).items()}
-    return replace(nest, body=_decided(nest.body, scope))
+    return replace(nest, body=_decided(nest.body, _scopes(nest.body)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What is known of storage: the loops around a statement, inside of its declaration, and how many statements combine into it."""
+    """What is known of storage.
+
+    The loops around a statement and inside of its declaration, how many statements combine into it, and what others store there.
+    """
 
     loops: tuple[For, ...]
     combined: int
+    stored: tuple[Expr, ...]
 
 
-def _combined(stmt: Stmt) -> Counter[Buffer]:
-    return Counter(buffer for part in statements(stmt) if isinstance(part, Store) and part.reducer for buffer in part.buffers)
+def _scopes(stmt: Stmt) -> dict[Buffer, _Scope]:
+    """The storage that a statement writes to."""
+    found: dict[Buffer, _Scope] = {}
+    for part in (part for part in statements(stmt) if isinstance(part, Store)):
+        for buffer, value in zip(part.buffers, part.values, strict=True):
+            known = found.get(buffer, _Scope((), 0, ()))
+            combines = part.reducer is not None
+            found[buffer] = replace(known, combined=known.combined + combines, stored=(*known.stored, *(() if combines else (value,))))
+    return found
 
 
 def _decided(stmt: Stmt, scopes: Mapping[Buffer, _Scope]) -> Stmt:
@@ -58,12 +67,16 @@ def _decided(stmt: Stmt, scopes: Mapping[Buffer, _Scope]) -> Stmt:
             inside = {buffer: replace(scope, loops=(*scope.loops, stmt)) for buffer, scope in scopes.items()}
             return map_statements(stmt, lambda part: _decided(part, inside))
         case Alloc(buffers, body):  # anew in each iteration of the loops around, and other storage than another one of the name
-            found = _combined(body)
-            inside = {**scopes, **{buffer: _Scope((), found[buffer]) for buffer in buffers}}
+            found = _scopes(body)
+            inside = {**scopes, **{buffer: found[buffer] for buffer in buffers if buffer in found}}
             return map_statements(stmt, lambda part: _decided(part, inside))
         case Store(reducer=Reducer() as reducer):
             around = max((scopes[buffer].loops for buffer in stmt.buffers), key=len)
-            if any(scopes[buffer].combined > 1 for buffer in stmt.buffers) or not _once(stmt, around):
+            fresh = (
+                scopes[buffer].combined == 1 and set(scopes[buffer].stored) == {identity}
+                for buffer, identity in zip(stmt.buffers, reducer.identities, strict=True)
+            )
+            if not all(fresh) or not _once(stmt, around):
                 return stmt
             made = _of_positions(stmt, reducer, around)
             return stmt if made is reducer else replace(stmt, reducer=made)
