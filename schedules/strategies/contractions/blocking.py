@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
 
-from tensorlang.ir import Const
+from tensorlang.ir import Const, Load
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.issue import INSTRUCTION
 from tensorlang.schedules.model.sketch import PACKED, Sketch, numbered
@@ -189,16 +189,19 @@ class BlockingSearch:
         return self.known[key]
 
     def _waiting(self, config: Mapping[str, Any]) -> float:
-        """Seconds in which panels come from memory that were packed beforehand, and are not asked for ahead (`loops.panels`)."""
+        """Seconds in which operands that stay come from memory, and are not asked for ahead as panels are (`loops.panels`)."""
         kernel, machine = self.tiles.kernel, self.tiles.machine
-        ready = {tensor_of(load) for load in kernel.roles.operands if tensor_of(load).name in self.sketches.constants}
-        whole = sum(
-            buffer.dtype.bytes * math.prod(int(extent.value) for extent in buffer.shape if isinstance(extent, Const)) for buffer in ready
-        )
+        lanes, rows = map(self._beforehand, (kernel.roles.operands, kernel.roles.row_operands))
         panel = kernel.panel_bytes * kernel.roles.reductions * kernel.lanes * config["vectors"] * config["depth"]
-        if not comes_from_afar(whole, machine.l2) or (config.get(PACKS[0], True) and is_kept_twice(panel, machine.l2)):
-            return 0.0
-        return whole / machine.core.memory.bandwidth / machine.core.hertz
+        ahead = config.get(PACKS[0], True) and is_kept_twice(panel, machine.l2)
+        alone = sum(whole for whole, asked in ((lanes, ahead), (rows, False)) if comes_from_afar(whole, machine.l2) and not asked)
+        return alone / machine.core.memory.bandwidth / machine.core.hertz
+
+    def _beforehand(self, loads: Sequence[Load]) -> int:
+        """Bytes of those of some operands that are packed beforehand."""
+        buffers = {tensor_of(load) for load in loads if tensor_of(load).name in self.sketches.constants}
+        extents = ([int(extent.value) for extent in buffer.shape if isinstance(extent, Const)] for buffer in buffers)
+        return sum(buffer.dtype.bytes * math.prod(found) for buffer, found in zip(buffers, extents, strict=True))
 
     def _is_point(self, config: Mapping[str, Any]) -> bool:
         return all(holds({"epilogue": "apart", **config}) for holds, _ in self.constraints)

@@ -151,8 +151,9 @@ def split_levels(s: Schedule, loop: str, parts: Sequence[ChainLoop], innermost: 
     found: list[str] = []
     rest, name = loop, label(loop)
     for depth in range(len(parts) - 1, 0, -1):
-        whole = _extent(s, rest)  # of an unknown extent levels may be more together than any split is long
-        factor = min(prod(part.extent or 1 for part in parts[:depth]), MAX_FACTOR if whole is None else max(1, whole))
+        factor = prod(part.extent or 1 for part in parts[:depth])
+        if _extent(s, rest) is None:  # levels may be more together than any split is long
+            factor = min(factor, MAX_FACTOR)
         outer, rest = s.split(rest, factor, tail, (f"{name}_{depth}", f"{name}_{innermost if depth == 1 else f'in{depth}'}"))
         found.append(outer)
     return [rest, *reversed(found)]
