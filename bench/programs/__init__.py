@@ -5,7 +5,7 @@
     python -m bench.programs --tune 60            each tuned as well, for at most a minute
     python -m bench.programs --page               the table of this machine in docs/performance.md
 
-Those of `linear` and `pictures` were written later, to find what the first 29 do not show.
+Those of `linear`, `pictures`, `fronts` and `outside` were written later, to find what the first do not show.
 
 Each program is a definition, operands, and the loops that someone would write by hand for it: fused where that is natural, and no more.
 What both compute is compared. They take turns in one process, thread time, and a row is the median of the ratios of the turns.

@@ -14,14 +14,15 @@ import numpy as np
 
 import tensorlang as tl
 from bench.peers.tables import table
-from bench.programs import arrays, fronts, images, linear, pictures, recurrences
+from bench.programs import arrays, fronts, images, linear, outside, pictures, recurrences
 from bench.programs.program import Program
 from bench.run import machine
 from bench.sections import PAGE, name_of, written
 from tensorlang.autotune import tune
 from tensorlang.errors import did_you_mean
 
-PROGRAMS: Final = (*images.PROGRAMS, *pictures.PROGRAMS, *recurrences.PROGRAMS, *fronts.PROGRAMS, *arrays.PROGRAMS, *linear.PROGRAMS)
+MODULES: Final = (images, pictures, recurrences, fronts, arrays, linear, outside)
+PROGRAMS: Final = tuple(program for module in MODULES for program in module.PROGRAMS)
 TURNS: Final = 11
 LEAST: Final = 0.02
 """Seconds of a sample, at least."""
