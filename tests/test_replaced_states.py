@@ -114,3 +114,35 @@ def test_a_sum_over_the_state_keeps_it() -> None:
     assert places(whole) == places(own) == [2]
     np.testing.assert_allclose(tl.build(whole)(a, x), np.linalg.matrix_power(a.astype(np.float64), 3) @ x, rtol=1e-4)
     np.testing.assert_allclose(tl.build(own)(a, x), a.sum(axis=1) ** 3 * x, rtol=1e-4)
+
+
+def test_a_stage_between_counts_for_what_it_reads() -> None:
+    """A difference of neighbours is written into its reader, which then reads neighbours; one of an element's own values is not."""
+    X = tl.placeholder((N,), name="X")
+
+    def spread(_: Any, x: Any) -> Any:
+        apart = tl.compute((N,), lambda i: x[tl.minimum(i + 1, N - 1)] - x[i], name="apart")
+        return tl.compute((N,), lambda i: x[i] + 0.25 * apart[i], name="next")
+
+    def moved(_: Any, x: Any) -> Any:
+        half = tl.compute((N,), lambda i: 0.5 * x[i], name="half")
+        return tl.compute((N,), lambda i: x[i] + half[tl.minimum(i + 1, N - 1)], name="next")
+
+    def grown(_: Any, x: Any) -> Any:
+        half = tl.compute((N,), lambda i: 0.5 * x[i] + 0.125, name="half")
+        return tl.compute((N,), lambda i: x[i] * half[i], name="next")
+
+    x = np.random.default_rng(0).random(N, dtype=np.float32)
+    after = np.minimum(np.arange(N) + 1, N - 1)
+    steps = (
+        (spread, 2, lambda v: v + np.float32(0.25) * (v[after] - v)),
+        (moved, 2, lambda v: v + np.float32(0.5) * v[after]),
+        (grown, 1, lambda v: v * (np.float32(0.5) * v + np.float32(0.125))),
+    )
+    for step, wanted, reference in steps:
+        outputs = tl.scan(step, X, 4, keep="last", name="S")
+        assert places(outputs) == [wanted]
+        found = x
+        for _ in range(4):
+            found = reference(found)
+        np.testing.assert_allclose(tl.build(outputs)(x), found, rtol=1e-5)

@@ -7,9 +7,14 @@ Right where the stage that makes the next state reads the last one at the very e
 before anything is written and go through other elements; where every other stage of the step that reads the last one comes before; and
 where no next state is what a last one was. Values of an element are all computed before one of them is stored, all at the same index: so
 the states that one stage makes are replaced together or not at all.
+
+Stages between, which make no state, count for what they read: `x[i, j] + d[i, j]` after `d = x[i + 1, j] - x[i, j]` keeps two places, for
+`d` had else to be stored, which is better written into its reader.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from tensorlang.definition.tensor import Definition, Scan, Stage, State, Tensor
 from tensorlang.ir import Axis, Expr, Load, Reduce
@@ -23,23 +28,35 @@ def are_replaced(scan: Scan, component: int) -> bool:
 
 
 def _is_replaced(scan: Scan, component: int) -> bool:
-    state, maker = scan.states[component], scan.following[component].definition
-    if not isinstance(maker, Stage) or any(isinstance(new.definition, State) for new in scan.following):
+    maker, makers = scan.following[component].definition, [new.definition for new in scan.following]
+    if any(isinstance(one, State) for one in makers):
         return False
-    if not all(isinstance(part, Stage) for part in scan.body):
-        return False
-    place = next(place for place, part in enumerate(scan.body) if part is maker)
-    if any(_reads(part, state) for part in scan.body[place + 1 :]):
-        return False
-    own = tuple(Axis(axis) for axis in maker.axes)
-    sums = [node for value in maker.values for node in walk(value) if isinstance(node, Reduce)]
-    parts = (part for node in sums for part in (node, *(bound for axis in node.axes for bound in (axis.lo, axis.hi))))
-    return not any(_loads(part, state) for part in parts) and all(load.index == own for load in _reads(maker, state))
+    speaking: list[Definition] = [scan.states[component]]
+    made = False
+    for stage in scan.body:
+        if not isinstance(stage, Stage):
+            return False
+        if made and _loads(stage.values, speaking):
+            return False
+        between = all(stage is not one for one in makers)
+        if stage is maker or between:
+            if not _at_own_element(stage, speaking):
+                return False
+            if between and _loads(stage.values, speaking):
+                speaking.append(stage)
+        made = made or stage is maker
+    return made
 
 
-def _reads(stage: Definition, state: State) -> list[Load]:
-    return [load for value in stage.values for load in _loads(value, state)] if isinstance(stage, Stage) else []
+def _at_own_element(stage: Stage, read: Collection[Definition]) -> bool:
+    """Does a stage read these definitions only at the element that it writes, and in no sum?"""
+    own = tuple(Axis(axis) for axis in stage.axes)
+    sums = [node for value in stage.values for node in walk(value) if isinstance(node, Reduce)]
+    inside = [part for node in sums for part in (node, *(bound for axis in node.axes for bound in (axis.lo, axis.hi)))]
+    return not _loads(inside, read) and all(load.index == own for load in _loads(stage.values, read))
 
 
-def _loads(expr: Expr, state: State) -> list[Load]:
-    return [load for load in loads_of(expr) if isinstance(load.buffer, Tensor) and load.buffer.definition is state]
+def _loads(values: Collection[Expr], read: Collection[Definition]) -> list[Load]:
+    """The reads of these definitions."""
+    loads = (load for value in values for load in loads_of(value))
+    return [load for load in loads if isinstance(load.buffer, Tensor) and any(load.buffer.definition is one for one in read)]
