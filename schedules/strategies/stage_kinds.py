@@ -22,6 +22,7 @@ from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.abreast import Abreast
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks
 from tensorlang.schedules.strategies.rows.rows import RowVectors
+from tensorlang.schedules.strategies.rows.side_by_side import SideBySide
 from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy, TileStrategy
 from tensorlang.schedules.strategies.rows.transpose import Transpose
 from tensorlang.schedules.strategies.windows.windows import Windows
@@ -57,13 +58,13 @@ class StageKinds:
         return window or PlacedContraction.of(info, self.machine, self.threads, self.plain, self.constants)
 
     def row(self, info: StageInfo, *, lanes: bool, asks_ahead: bool) -> RowStrategy:
-        """The stage as a transposition or in rows, which have no `lanes` where a sum stands in them."""
+        """The stage with rows abreast, turned, in blocks side by side or in rows, which have no `lanes` where a sum stands in them."""
         rows = RowVectors.of(info, self.machine, self.threads, self.plain)
         if not lanes:
             return replace(rows, vector=None, run=None)
         if not info.ragged.bounded:
             abreast = Abreast.of(rows, self.machine, self.plain)
-            turned = abreast or Transpose.of(info, self.machine, self.threads, self.plain)
+            turned = abreast or Transpose.of(info, self.machine, self.threads, self.plain) or SideBySide.of(rows, self.machine, self.plain)
             if turned is not None:
                 return turned
         return rows.asking_ahead(self.machine) if asks_ahead else rows

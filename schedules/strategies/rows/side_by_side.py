@@ -1,0 +1,123 @@
+"""Small blocks side by side: many matrices of 3 x 3, one in each lane.
+
+    for b in range(20000):                          for b_o in range(1250):
+        for i in range(3):                              unroll i in range(3): unroll j in range(3):
+            for j in range(3):              ->              vector b_i in range(16):
+                C[b, i, j] = f(A[b, ...])                       C[b, i, j] = f(A[b, ...])
+
+A last axis of three fills three lanes. Where expressions go through a block in no order (`A[b, (j + 1) % 3, i]`), its axes are no one run
+either. Blocks in lanes are whole vectors; each copy of the statement knows its element, and what no element changes, such as a determinant,
+is computed once for all copies. Operands are read across memory, and results turned in registers when they are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, Final
+
+from tensorlang.errors import ScheduleError
+from tensorlang.ir import For
+from tensorlang.schedules.legality.code_size import instructions
+from tensorlang.schedules.model.estimate import estimated
+from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.sketch import Sketch, numbered
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.spaces.knobs import Choice, Knob
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size
+from tensorlang.schedules.strategies.descent import OTHER_WAY
+from tensorlang.schedules.strategies.loops.thread_loop import parallelize, seconds_in_lanes
+from tensorlang.schedules.strategies.processor import Processor
+from tensorlang.schedules.strategies.rows.rows import RowVectors
+
+MOST_INSIDE: Final = 16
+"""Elements of a block at most: so many copies of its statement are written out."""
+MOST_COPIED: Final = 2048
+"""Instructions of these copies at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """A stage of small blocks, so many `lanes` of them at once along the loop `across`; or in `rows`, where there are none."""
+
+    rows: RowVectors
+    across: For
+    inside: tuple[For, ...]
+    lanes: int = 0
+
+    @property
+    def name(self) -> str:
+        """What logs call it."""
+        return "side_by_side"
+
+    @property
+    def stage(self) -> StageInfo:
+        """The stage."""
+        return self.rows.stage
+
+    @classmethod
+    def of(cls, rows: RowVectors, machine: Processor, plain: Sequence[Part]) -> SideBySide | None:
+        """The loop over blocks; None where there are none that are small, or lanes inside of them are predicted to be as fast."""
+        stage = rows.stage
+        if stage.reduced or stage.is_idle or stage.conditional or rows.vector is None or rows.run is not None:
+            return None
+        short = 1
+        while short < len(stage.outer) and prod(map(size, stage.outer[-short:])) <= MOST_INSIDE:
+            short += 1
+        across, inside = stage.outer[-short], stage.outer[len(stage.outer) - short + 1 :]
+        if not inside or not all(map(is_literal, stage.outer)) or size(across) < rows.lanes:
+            return None
+        if instructions(stage.store) * prod(map(size, inside)) > MOST_COPIED:
+            return None
+        found = cls(rows, across, inside)
+        least = seconds_in_lanes(stage, rows.vector, plain, machine) * OTHER_WAY
+        for lanes in found._counts:
+            seconds = estimated(found._sketched(plain, lanes), machine.core).seconds
+            if seconds < least:
+                least, found = seconds, replace(found, lanes=lanes)
+        return found if found.lanes else None
+
+    @property
+    def _counts(self) -> tuple[int, ...]:
+        return (self.rows.lanes // 2, self.rows.lanes)
+
+    def _order(self, outer: str, inner: str) -> list[str]:
+        kept = [loop.loop for loop in self.stage.outer[: self.stage.outer.index(self.across)]]
+        return [*kept, outer, *(loop.loop for loop in self.inside), inner]
+
+    def _sketched(self, plain: Sequence[Part], lanes: int) -> tuple[Part, ...]:
+        sketch = Sketch.of(plain, self.stage.name)
+        outer, inner = sketch.split(self.across.loop, lanes, lanes)
+        sketch.reorder(*self._order(outer, inner))
+        for loop in self.inside:
+            sketch.mark(loop.loop, "unroll")
+        sketch.mark(inner, "vector")
+        return numbered(sketch.parts())
+
+    def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
+        """How many blocks stand side by side; 0: lanes inside of them, by the knobs of rows."""
+        return (Choice(f"{prefix}blocks", (0, *self._counts)), *self.rows.knobs(prefix))
+
+    def default(self, prefix: str = "") -> dict[str, Any]:
+        """As many as the model names."""
+        return {f"{prefix}blocks": self.lanes, **self.rows.default(prefix)}
+
+    def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
+        """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
+        before, lanes = len(s.directives), config[f"{prefix}blocks"]
+        if lanes:
+            try:
+                outer, inner = s.split(self.across.loop, lanes, "peel")
+                order = self._order(outer, inner)
+                s.reorder(*order)
+                s.vectorize(inner)
+                for loop in reversed(self.inside):
+                    s.unroll(loop.loop)
+            except ScheduleError:  # other stages stand between these loops by now
+                s.undo(len(s.directives) - before)
+            else:
+                if alone and config.get(f"{prefix}parallel", "none") == "outer":
+                    parallelize(s, order[0])
+                return
+        self.rows.schedule(s, config, prefix, alone=alone)
