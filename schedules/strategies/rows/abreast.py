@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
-from tensorlang.errors import ScheduleError
 from tensorlang.ir import Axis, Binary, For, Load
 from tensorlang.ir.linear import linear
 from tensorlang.schedules.legality.code_size import instructions
@@ -30,8 +30,8 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size, tensor_of
 from tensorlang.schedules.strategies.descent import CODE_COST, OTHER_WAY
-from tensorlang.schedules.strategies.loops.thread_loop import parallelize
 from tensorlang.schedules.strategies.processor import Processor
+from tensorlang.schedules.strategies.rows.reordered import schedule_reordered
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 
 ROWS: Final = (4, 8, 16)
@@ -131,18 +131,9 @@ class Abreast:
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
-        before = len(s.directives)
         count, tile = config[f"{prefix}{self.name}"], config[f"{prefix}tile"]
-        if count:
-            try:
-                outermost = self._skewed(s, count, tile) if self.skew else self._tiled(s, count, tile)
-            except ScheduleError:  # rows wait for more than was seen, loops of other stages stand between these, or it is too much code
-                s.undo(len(s.directives) - before)
-            else:
-                if alone and config.get(f"{prefix}parallel", "none") == "outer":
-                    parallelize(s, outermost)
-                return
-        self.rows.schedule(s, config, prefix, alone=alone)
+        cut = partial(self._skewed if self.skew else self._tiled, s, count, tile) if count else None
+        schedule_reordered(s, self.rows, config, prefix, cut, alone=alone)
 
     def _tiled(self, s: Schedule, count: int, tile: int) -> str:
         """Tiles of rows; the outermost loop."""

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import Any, Final
 
-from tensorlang.errors import ScheduleError
 from tensorlang.ir import For
 from tensorlang.schedules.legality.code_size import instructions
 from tensorlang.schedules.model.estimate import estimated
@@ -27,8 +27,9 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size
 from tensorlang.schedules.strategies.descent import OTHER_WAY
-from tensorlang.schedules.strategies.loops.thread_loop import parallelize, seconds_in_lanes
+from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.processor import Processor
+from tensorlang.schedules.strategies.rows.reordered import schedule_reordered
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 
 MOST_INSIDE: Final = 16
@@ -105,19 +106,15 @@ class SideBySide:
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
-        before, lanes = len(s.directives), config[f"{prefix}blocks"]
-        if lanes:
-            try:
-                outer, inner = s.split(self.across.loop, lanes, "peel")
-                order = self._order(outer, inner)
-                s.reorder(*order)
-                s.vectorize(inner)
-                for loop in reversed(self.inside):
-                    s.unroll(loop.loop)
-            except ScheduleError:  # other stages stand between these loops by now
-                s.undo(len(s.directives) - before)
-            else:
-                if alone and config.get(f"{prefix}parallel", "none") == "outer":
-                    parallelize(s, order[0])
-                return
-        self.rows.schedule(s, config, prefix, alone=alone)
+        lanes = config[f"{prefix}blocks"]
+        schedule_reordered(s, self.rows, config, prefix, partial(self._cut, s, lanes) if lanes else None, alone=alone)
+
+    def _cut(self, s: Schedule, lanes: int) -> str:
+        """So many blocks in lanes, their elements written out; the outermost loop."""
+        outer, inner = s.split(self.across.loop, lanes, "peel")
+        order = self._order(outer, inner)
+        s.reorder(*order)
+        s.vectorize(inner)
+        for loop in reversed(self.inside):
+            s.unroll(loop.loop)
+        return order[0]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from tensorlang.errors import ScheduleError
@@ -25,8 +26,9 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, tensor_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
-from tensorlang.schedules.strategies.loops.thread_loop import parallelize, seconds_in_lanes
+from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.processor import Processor
+from tensorlang.schedules.strategies.rows.reordered import schedule_reordered
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 
 VECTORS: Final = (1, 2, 4)
@@ -113,17 +115,9 @@ class Steps:
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
-        before, count = len(s.directives), config[f"{prefix}steps"]
-        if count:
-            try:
-                outermost = self._cut(s, config[f"{prefix}vectors"], count)
-            except ScheduleError:  # other stages stand in the loop over steps by now
-                s.undo(len(s.directives) - before)
-            else:
-                if alone and config.get(f"{prefix}parallel", "none") == "outer":
-                    parallelize(s, outermost)
-                return
-        self.rows.schedule(s, config, prefix, alone=alone)
+        count = config[f"{prefix}steps"]
+        cut = partial(self._cut, s, config[f"{prefix}vectors"], count) if count else None
+        schedule_reordered(s, self.rows, config, prefix, cut, alone=alone)
 
     def _cut(self, s: Schedule, vectors: int, count: int) -> str:
         """All steps of a few vectors; the outermost loop."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from tensorlang.errors import ScheduleError
@@ -21,6 +22,7 @@ from tensorlang.ir import For
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size
+from tensorlang.schedules.strategies.rows.reordered import schedule_reordered
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 
 ROWS: Final = (4, 8, 16)
@@ -70,15 +72,12 @@ class Turns:
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
-        before = len(s.directives)
-        if config[f"{prefix}turns"]:
-            try:
-                self._cut(s, config[f"{prefix}turns"])
-            except ScheduleError:  # other stages stand between the loops by now
-                s.undo(len(s.directives) - before)
-        self.rows.schedule(s, config, prefix, alone=alone)
+        count = config[f"{prefix}turns"]
+        schedule_reordered(s, self.rows, config, prefix, partial(self._cut, s, count) if count else None, alone=alone)
 
-    def _cut(self, s: Schedule, count: int) -> None:
-        along = self.stage.outer[-1].loop
+    def _cut(self, s: Schedule, count: int) -> str:
+        """An element of each of so many rows, then the next ones; the outermost loop."""
         outer, inner = s.split(self.across.loop, count, "peel")
-        s.reorder(outer, along, inner)
+        order = [*self.stage.beside(self.across, self.stage.outer[-1]), outer, self.stage.outer[-1].loop, inner]
+        s.reorder(*order)
+        return order[0]
