@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import tensorlang as tl
+from tensorlang.lowering import nests
 from tests.draws import examples
 
 N, STEPS = 23, 5
@@ -146,3 +148,53 @@ def test_a_stage_between_counts_for_what_it_reads() -> None:
         for _ in range(4):
             found = reference(found)
         np.testing.assert_allclose(tl.build(outputs)(x), found, rtol=1e-5)
+
+
+def apart(reads: str, x: Any) -> Any:
+    """What a stage between two states makes of the last one."""
+    after = np.arange(N)
+    match reads:
+        case "own":
+            return x
+        case "right":
+            return x[:, np.minimum(after + 1, N - 1)]
+        case "left":
+            return x[:, np.maximum(after - 1, 0)]
+        case "sum":
+            return 1 + (x @ x).T
+        case _:
+            return np.repeat(np.argmax(x, axis=0)[:, None], N, axis=1)
+
+
+@pytest.mark.parametrize(("reads", "legal"), [("own", "ij"), ("right", "ij"), ("left", "i"), ("sum", ""), ("argmax", "")])
+def test_what_a_stage_between_reads_is_not_replaced_before_it_runs(monkeypatch: pytest.MonkeyPatch, reads: str, legal: str) -> None:
+    """Where the stage between is whole, the next state may take the place of the last one; then it cannot move everywhere."""
+    monkeypatch.setattr(nests, "are_replaced", lambda *_: True)
+    X, k = tl.placeholder((N, N), name="X"), tl.reduce_axis(N, name="k")
+    values = {
+        "own": lambda x, i, j: x[i, j],
+        "right": lambda x, i, j: x[i, tl.minimum(j + 1, N - 1)],
+        "left": lambda x, i, j: x[i, tl.maximum(j - 1, 0)],
+        "sum": lambda x, i, j: 1.0 + tl.sum(x[k, i] * x[j, k], axis=k),
+        "argmax": lambda x, i, j: tl.cast(tl.argmax(x[k, i] + x[i, j], axis=k), "float32"),
+    }
+
+    def step(_: Any, x: Any) -> Any:
+        between = tl.compute((N, N), lambda i, j: values[reads](x, i, j), name="apart")
+        return tl.compute((N, N), lambda i, j: 0.5 * x[i, j] + 0.01 * between[i, j], name="next")
+
+    outputs = tl.scan(step, X, 3, keep="last", name="S")
+    assert places(outputs) == [1]
+    given_ = np.random.default_rng(0).random((N, N), dtype=np.float32)
+    wanted = given_.astype(np.float64)
+    for _ in range(3):
+        wanted = 0.5 * wanted + 0.01 * apart(reads, wanted)
+    moves = [("compute_at", "apart", "next.j"), ("compute_at", "apart", "next.i"), ("compute_inline", "apart")]
+    moves += [("reverse_compute_at", "next", "apart.i"), ("fuse_loops", "apart.i", "next.i")]
+    for name, *arguments in moves:
+        s = tl.Schedule(outputs)
+        with contextlib.suppress(tl.ScheduleError):
+            getattr(s, name)(*arguments)
+        np.testing.assert_allclose(tl.build(s)(given_), wanted, rtol=1e-4, err_msg=name)
+    for loop in "ij":
+        assert bool(tl.Schedule(outputs).can("compute_at", "apart", f"next.{loop}")) == (loop in legal)

@@ -13,13 +13,16 @@ An implicit stage, which starts at the innermost loop of its consumer, moves to 
 loops in between on which it depends. A producer that was placed before moves from there.
 
 Legal where the producer is an intermediate, every use of it is inside the loop, and its own loops are not scheduled yet; for an
-implicit stage, where nothing in the loops in between writes what it reads.
+implicit stage, where nothing in the loops in between writes what it reads. What the producer reads has to be as it was: storage in which
+the next state takes the place of the last one may have been written by then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import is_
 
 from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.rules import FALSE
@@ -31,16 +34,17 @@ from tensorlang.ir.relations import equations, in_scope
 from tensorlang.ir.traverse import map_expressions, statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.legality.accesses import accesses
-from tensorlang.schedules.legality.dependences import conflict
 from tensorlang.schedules.placement.hoisting import raised, unplaced
 from tensorlang.schedules.placement.producer_placement import Placement, is_implicit, placement_of, reading
 from tensorlang.schedules.placement.scopes import unfollowed, visible
 from tensorlang.schedules.placement.sliding_window import unslid
+from tensorlang.schedules.placement.unchanged import require_unchanged
 from tensorlang.schedules.rewriting.edit import (
     AUXILIARY,
     allocated_names,
     edit_loops,
     edit_stores,
+    path_to,
     path_to_loop,
     remove,
     require_single,
@@ -109,6 +113,7 @@ class ComputeAt(Directive):
         spans = region(nest, uses, buffers[0].shape, [part.loop for part in outer])
         local = {buffer.name: replace(buffer, shape=tuple(span.extent for span in spans)) for buffer in buffers}
         gone = {id(store) for part in old for store in stores(part)}
+        around = frozenset(part.loop for part in path_to(nest.body, partial(is_, old[0]))[:-1] if isinstance(part, For))
         parts = [self._placed(nest, part, spans, outer) for part in old]
         body: Stmt = block(*parts, loop.body)
         for buffer in buffers:
@@ -120,7 +125,9 @@ class ComputeAt(Directive):
         for buffer in buffers:
             rest = without_alloc(rest, buffer)
         rest = edit_loops(rest, lambda part: part.loop == self.loop, lambda part: replace(part, body=body))
-        return replace(nest, body=rest)
+        result = replace(nest, body=rest)
+        require_unchanged(self.stage, self.loop, nest, result, parts, around)
+        return result
 
     def _whole(self, nest: Nest) -> Nest:
         """The nest in which the stage computes all that an iteration uses: its storage will not keep what earlier ones have computed."""
@@ -135,10 +142,10 @@ class ComputeAt(Directive):
         around = [part.loop for part in place.loops]
         inside = [part.loop for part in path_to_loop(nest, self.loop) if isinstance(part, For)]
         own = stage_of(self.loop) in place.own
-        if not own and len(inside) > len(around) and inside[: len(around)] == around and not place.conditions:
-            self._require_unchanged(nest, place)
-            if all(isinstance(index, Axis) for part in place.parts for store in stores(part) for index in store.index):
-                return None
+        below = len(inside) > len(around) and inside[: len(around)] == around
+        whole = all(isinstance(index, Axis) for part in place.parts for store in stores(part) for index in store.index)
+        if below and whole and not own and not place.conditions:
+            return None
         implicit = is_implicit(nest, place) or (not place.buffers[0].shape and self.loop in around)
         if self.loop == around[-1]:
             raise Refusal("TL-S301", f"{self.stage!r} is computed at {short(self.loop)!r} already", stage=self.stage, loop=self.loop)
@@ -160,24 +167,6 @@ class ComputeAt(Directive):
                     stage=self.stage,
                     loop=self.loop,
                 )
-
-    def _require_unchanged(self, nest: Nest, place: Placement) -> None:
-        """Raise `Refusal` where a later statement in the same iteration of the loops around writes what the stage reads."""
-        found = list(accesses(place.loops[-1], place.loops[:-1]))
-        reads = [access for access in found if access.stage in place.own and not access.writes]
-        last = max(access.position for access in found if access.stage in place.own)
-        shared = frozenset(loop.loop for loop in place.loops)
-        for write in found:
-            for read in reads if write.writes and write.position > last else ():
-                example = conflict(nest, read, write, shared, ()) if read.buffer.name == write.buffer.name else None
-                if example is not None:
-                    raise Refusal(
-                        "TL-S103",
-                        f"{self.stage!r} reads {example['element']}, which {write.stage!r} writes before {short(self.loop)!r} has run",
-                        stage=self.stage,
-                        loop=self.loop,
-                        counterexample=example,
-                    )
 
     def _placed(self, nest: Nest, part: Stmt, spans: tuple[Span, ...], outer: tuple[For, ...]) -> Stmt:
         """The producer's nest over the region instead of the whole tensor."""
