@@ -143,7 +143,7 @@ STEPS: Final[dict[str, Fault]] = {
         "a tile is copied back whatever conditions its statement had",
         constant(cache_write.CacheWrite, "_conditions", ()),
     ),
-    "producer-stale": ("a producer moves beyond what changes its operands", constant(compute_at.ComputeAt, "_require_unchanged", None)),
+    "producer-stale": ("a producer moves beyond what changes its operands", constant(compute_at, "require_unchanged", None)),
     "tile-bounds-vary": (
         "tiles whose bounds vary count as fixed",
         all_of(constant(accumulate, "require_fixed", None), constant(pack, "require_fixed", None)),
