@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import kernels
-from tensorlang.graph import Builder
-from tensorlang.graph.passes import fold_constants
-from tensorlang.system.mapped import give_back
+from tensorlang.graph import Builder, Graph
+from tensorlang.graph.ir import Array
+from tensorlang.graph.passes import fold_constants, folding
+from tensorlang.system.mapped import Room, give_back, in_pages
 
 N, K = 96, 200
 
@@ -91,3 +93,60 @@ def test_a_constant_array_that_is_written_to_later_is_packed_as_it_was() -> None
     kernel = kernels.compile(kernels.Spec("matmul", (x.shape, b.shape)), constants={"B": b}, threads=1)
     b[:] = 0
     np.testing.assert_allclose(kernel(x), np.full((64, N), float(K)), rtol=1e-5)
+
+
+def test_a_room_holds_arrays_in_a_file_that_goes_with_them(tmp_path: Path) -> None:
+    arrays = [
+        np.arange(count, dtype=dtype).reshape(shape) for count, dtype, shape in ((6, "f4", (2, 3)), (4097, "i1", (-1,)), (0, "f8", (0,)))
+    ]
+    room = Room(tmp_path / "new", sum(in_pages(array.nbytes) for array in arrays))
+    moved = [room.moved(array) for array in arrays]
+    del room
+    for array, wanted in zip(moved, arrays, strict=True):
+        assert give_back(array) == bool(array.size)
+        np.testing.assert_array_equal(array, wanted)
+        assert array.dtype == wanted.dtype and not array.flags.writeable
+    assert not list((tmp_path / "new").iterdir())
+
+
+def scaled(rows: int) -> tuple[Graph, Array, Array]:
+    """A large weight whose rows are scaled by constants."""
+    w, s = np.random.default_rng(2).random((rows, 512), np.float32), np.random.default_rng(3).random((rows, 1), np.float32)
+    b = Builder("scaled")
+    return b.finish(b("linear", b.input((3, 512), name="x"), b("mul", b.constant(w, "w"), b.constant(s, "s")))), w, s
+
+
+@pytest.mark.parametrize("rows", [2100, 9000])  # by the evaluator, by a kernel
+def test_what_is_folded_goes_to_a_file_and_is_packed_from_there(rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENSORLANG_CACHE", str(tmp_path))
+    g, w, s = scaled(rows)
+    folded = fold_constants(g)
+    (constant,) = folded.constants
+    assert give_back(constant.array)
+    np.testing.assert_allclose(constant.array, w * s, rtol=1e-6)
+    x = np.random.default_rng(4).random((3, 512), np.float32)
+    np.testing.assert_allclose(folded.compile(threads=1)(x)[0], x @ (w * s).T, rtol=1e-4)
+
+
+def test_what_is_folded_stays_in_memory_where_no_file_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    g, w, s = scaled(2100)
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    def folded() -> Array:
+        (constant,) = fold_constants(g).constants
+        assert not give_back(constant.array)
+        return constant.array
+
+    monkeypatch.setenv("TENSORLANG_CACHE", "off")
+    np.testing.assert_allclose(folded(), w * s, rtol=1e-6)
+    monkeypatch.setenv("TENSORLANG_CACHE", str(tmp_path))
+    for call in ("pwrite", "posix_fallocate"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, full)
+            np.testing.assert_allclose(folded(), w * s, rtol=1e-6)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TENSORLANG_CACHE", str(tmp_path / "file"))
+    np.testing.assert_allclose(folded(), w * s, rtol=1e-6)
+    assert w.nbytes > folding.FILED

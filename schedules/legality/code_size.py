@@ -43,6 +43,8 @@ from tensorlang.schedules.legality.derived_axes import DerivedAxes, Lanes
 from tensorlang.schedules.rewriting.edit import literal_extent
 from tensorlang.system.identity import Identity
 
+KEPT: Final = 512
+"""What is kept of each kind: a nest that is being scheduled has a hundred statements, and what is kept for longer holds its old forms."""
 REGISTER: Final = 256
 """Bits of a vector register on most machines: a schedule means the same for all."""
 FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = {
@@ -191,7 +193,7 @@ def _looped(stmt: For, derived: DerivedAxes, around: _Context) -> Iterator[State
     yield from _parts(stmt.body, derived, around)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def _outermost(key: Identity, relations: tuple[Relation, ...], register: int) -> tuple[StatementSize, ...]:
     """The parts of a loop that nothing around copies: kept, since a directive leaves most loops as they are."""
     (stmt,) = key.parts
@@ -199,7 +201,7 @@ def _outermost(key: Identity, relations: tuple[Relation, ...], register: int) ->
     return tuple(_looped(stmt, DerivedAxes.of(relations), _Context(register)))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def _stored(key: Identity, around: _Context) -> tuple[float, int]:
     """Instructions of one copy of a store, and how deep choices stand in it: kept, since a directive leaves most stores as they are."""
     (store,) = key.parts
@@ -209,7 +211,7 @@ def _stored(key: Identity, around: _Context) -> tuple[float, int]:
     return size + len(store.buffers) * (1 + bool(results)) * _accessed(store.index, store.buffers[0].shape, around, registers), choices
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def _found(key: Identity, around: _Context) -> tuple[float, int]:
     """The same of bounds or a condition."""
     size, choices, _ = _measured(cast("tuple[Expr, ...]", key.parts), around)
@@ -259,7 +261,7 @@ def _measured(roots: tuple[Expr, ...], around: _Context, dtypes: tuple[DType, ..
     return *sizes[0], registers
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _known(key: Identity) -> tuple[tuple[Expr, ...], dict[int, _NodeFacts], int]:
     """Expressions in which equal nodes are one, what is known of every node by its identity, and the bits of the widest that is read.
 

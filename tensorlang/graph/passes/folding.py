@@ -2,7 +2,8 @@
 
 Small constants are computed by the reference evaluator, which is there at once. What touches large ones goes through the kernels that a
 call would have used: groups of nodes, so that a chain of pointwise nodes on a large constant takes that, its result, and nothing between;
-each value is given back after its last reader, or written over, and permutations are done at the end. A view is looked at.
+each value is given back after its last reader, or written over, and permutations are done at the end. A view is looked at. Large results go
+to a file in the folder of kernels, if there is one, as weights lie that were read: whoever packs them needs each once.
 
 A result that is larger than all its operands (a table of zeros, a mask) stays a node: written down it would cost memory. Constants have
 the origins of the nodes that they come from.
@@ -28,12 +29,15 @@ from tensorlang.graph.operators import find
 from tensorlang.graph.passes.cleaning import dead_code
 from tensorlang.graph.passes.layout import sink_permutes
 from tensorlang.graph.strided import Strided, in_order
-from tensorlang.system import mapped
+from tensorlang.system import cache_folder, mapped
 
 SMALL: Final = 1 << 16
 """Bytes up to which a result is folded though it is larger than its operands."""
 EVALUATED: Final = 1 << 24
 """Bytes of the largest result up to which all are evaluated: above that kernels are worth their compilation."""
+
+FILED: Final = 1 << 22
+"""Bytes of all results from which large ones go to a file."""
 
 ALIGNED: Final = 4096
 """Bytes that an array of a kernel may be longer than its elements, so that they lie at a round address."""
@@ -120,11 +124,13 @@ def _run(part: Graph, order: list[Node] | list[Group | Node]) -> dict[str, Array
     left.update(value.name for value in part.outputs)
     values = {constant.value.name: constant.array for constant in part.constants}
     given = list(values.values())
+    results = {value.name for value in part.outputs}
+    room = _room(part)
     for one in order:
         last = [value.name for value in dict.fromkeys(_reads(one)) if left[value.name] == 1]
         if isinstance(one, Group):
             alone = [name for name in last if not any(np.may_share_memory(values[name], array) for array in _others(name, values, given))]
-            made = _kernel(one, [values[value.name] for value in one.inputs], alone)
+            made, seen = _kernel(one, [values[value.name] for value in one.inputs], alone), None
         else:
             operands = [None if value is None else values[value.name] for value in one.inputs]
             seen = _looked_at(one, operands)
@@ -133,9 +139,34 @@ def _run(part: Graph, order: list[Node] | list[Group | Node]) -> dict[str, Array
         left.subtract(value.name for value in dict.fromkeys(_reads(one)))
         for name in last:
             mapped.give_back(values.pop(name))
-        values |= zip((value.name for value in one.results), made, strict=True)
-        del made
-    return {value.name: _whole(values[value.name]) for value in part.outputs}
+        for value, array in zip(one.results, made, strict=True):
+            values[value.name] = array if room is None or seen is not None or value.name not in results else _filed(room, array)
+        del made, seen, array
+    found = {value.name: _whole(values[value.name]) for value in part.outputs}
+    for array in found.values():
+        mapped.give_back(array)
+    return found
+
+
+def _room(part: Graph) -> mapped.Room | None:
+    """Where large results go; None where there are too few of them, or no room."""
+    folder, size = cache_folder.chosen(), sum(mapped.in_pages(_bytes((value,))) for value in part.outputs)
+    if folder is None or size < FILED:
+        return None
+    try:
+        return mapped.Room(folder, size)
+    except OSError:
+        return None
+
+
+def _filed(room: mapped.Room, array: Array) -> Array:
+    """A result that nothing is a view of, in the file of large ones if it is one."""
+    if array.nbytes <= SMALL or not array.flags.c_contiguous:
+        return array
+    try:
+        return room.moved(array)
+    except OSError:
+        return array
 
 
 def _others(name: str, values: Mapping[str, Array], given: list[Array]) -> list[Array]:
