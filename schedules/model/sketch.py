@@ -152,10 +152,11 @@ class Sketch:
             for at, parts in place.items():
                 place[at] = [kept for part in parts for kept in _parts_without(part, buffers)]
 
-    def accumulate(self, at: str, *, loads: bool) -> None:
+    def accumulate(self, at: str, *, loads: bool, consumer: Statement | None = None) -> None:
         """Keep the result in registers inside `at`; where it `loads`, sums that began before are read first.
 
-        Loops that load and store it are of the kinds that the loops inside `at` are by now.
+        Loops that load and store it are of the kinds that the loops inside `at` are by now. A `consumer` that reads the result element by
+        element is computed from the registers: what else it reads, and what it writes, in place of the result.
         """
         writes = [access for access in self.statement.accesses if access.writes]
         inside = [loop for loop in self.inside(at) if loop.name in self.statement.moving]
@@ -163,6 +164,8 @@ class Sketch:
             if wanted:
                 accesses = tuple(access._replace(reads=place is self.before, writes=place is self.after) for access in writes)
                 moves = self.statement._replace(operations=0.0, accesses=accesses, combines=False, joining=0.0, conditions=())
+                if consumer is not None and place is self.after:
+                    moves = _from_registers(consumer, writes) or moves
                 place.setdefault(at, []).extend(Sketch(moves, list(inside)).parts())
         kept = tuple(access for access in self.statement.accesses if not access.writes)
         self.statement = self.statement._replace(accesses=kept)
@@ -237,6 +240,23 @@ class Sketch:
                 break
             name, run = self.fuse(loop.name, name), run * loop.trips
         return name
+
+
+def _from_registers(consumer: Statement, writes: Sequence[LinearAccess]) -> Statement | None:
+    """A consumer over the loops that make what it reads; None where it does not read that element by element."""
+    made = {access.buffer.name: access.terms for access in writes}
+    axes: dict[str, Terms] = {}
+    for access in consumer.accesses:
+        for own, terms in zip(access.terms, made.get(access.buffer.name, ()), strict=False):
+            if list(own.values()) not in ([], [Term(1.0)]) or any(axes.setdefault(loop, terms) != terms for loop in own):
+                return None
+    rest = tuple(
+        access.over(tuple(follow(terms, axes) for terms in access.terms), access.run)
+        for access in consumer.accesses
+        if access.buffer.name not in made
+    )
+    conditions = tuple(_made_of(loops, axes) for loops in consumer.conditions)
+    return consumer._replace(accesses=rest, moving=_made_of(consumer.moving, axes), conditions=conditions) if axes else None
 
 
 def _without(statement: Statement, buffers: Collection[str]) -> Statement:

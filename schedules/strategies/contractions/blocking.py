@@ -50,14 +50,13 @@ PACKS: Final = ("pack_vector", "pack_row")
 class BlockingSearch:
     """The search for the cheapest point of a contraction whose knobs have the given `values` and hold to `constraints`.
 
-    `consumer` (or "") runs by itself where sums are not whole.
+    The consumer of the sketches, if there is one, runs by itself where it is not computed from tiles.
     """
 
     tiles: RegisterTiles
     sketches: TilingSketches
     values: Mapping[str, Sequence[Any]]
     constraints: Sequence[Constraint]
-    consumer: str = ""
     known: dict[tuple[Any, ...], float] = field(default_factory=dict, compare=False, repr=False)
 
     def start(self) -> dict[str, Any]:
@@ -71,7 +70,7 @@ class BlockingSearch:
         depths, start = self.values["depth"], self.start()
         if self._seconds(start) < SHORT:
             return start
-        whole = descend(start, (self._packings, self._tiles, self._unrolled), self._seconds)
+        whole = descend(start, (self._orders, self._tiles, self._unrolled), self._seconds)
         if self._middle == depths[-1] or self._is_cheapest(whole):
             return whole
         groups = (self._orders_and_depths,) if self._picked else (self._orders, self._packings_and_depths)
@@ -170,15 +169,13 @@ class BlockingSearch:
     def seconds(self, config: Mapping[str, Any]) -> tuple[float, float]:
         """What a point takes by the cost model, and of that to pack panels."""
         found = estimated(self.sketches.parts(config), self.tiles.machine.core)
-        return found.seconds + self._waiting(config), sum(seconds for stage, seconds in found.stages.items() if stage.endswith(PACKED))
+        return found.seconds + self._waiting(config) + self._apart(config), sum(seconds for stage, seconds in found.stages.items() if stage.endswith(PACKED))
 
     def _seconds(self, config: Mapping[str, Any]) -> float:
         """What a point would take by the cost model, more where it is not plain; infinity where it is none of the space."""
         if not self._is_point(config):
             return math.inf
-        seconds = self._estimated(config)
-        if config["depth"] < size(self.tiles.kernel.roles.depth):
-            seconds += self._consumer_seconds
+        seconds = self._estimated(config) + self._apart(config)
         body: int = config.get("rows", 1) * config["vectors"] * config["unroll"]
         return seconds * (1 + CODE_COST * body)
 
@@ -226,12 +223,16 @@ class BlockingSearch:
             vectors = iterations / row * math.ceil(row / lanes - ROUNDING)
         return vectors * each / core.ports.arithmetic / core.hertz
 
+    def _apart(self, config: Mapping[str, Any]) -> float:
+        """Seconds of the consumer where it is not computed from the tiles of a point."""
+        return 0.0 if self.sketches.fuses(config) else self._consumer_seconds
+
     @cached_property
     def _consumer_seconds(self) -> float:
         """What the consumer takes by itself, its last loop in vectors."""
-        if not self.consumer:
+        if not self.sketches.consumer:
             return 0.0
-        sketch = Sketch.of(self.sketches.plain, self.consumer)
+        sketch = Sketch.of(self.sketches.plain, self.sketches.consumer)
         if sketch.loops:
             sketch.mark(sketch.split(sketch.loops[-1].name, self.tiles.kernel.lanes)[1], "vector")
         return estimated(numbered(sketch.parts()), self.tiles.machine.core).seconds

@@ -123,7 +123,7 @@ class Contraction:
 
     def with_consumer(self, stage: str) -> Contraction:
         """The same with the stage that may be computed from its tiles."""
-        return replace(self, consumer=stage)
+        return replace(self, consumer=stage, known={})
 
     def with_producer(self, s: Schedule, machine: Processor) -> Contraction:
         """The same with the stage that makes an operand in parts, if there is one."""
@@ -195,8 +195,8 @@ class Contraction:
     def search(self) -> BlockingSearch:
         """The search for its default."""
         values = {knob.name: knob.values for knob in self.knobs()}
-        sketches = TilingSketches(self.kernel, self.order, self.plain, self.constants)
-        return BlockingSearch(self.tiles, sketches, values, tuple(self.constraints()), self.consumer, self.known)
+        sketches = TilingSketches(self.kernel, self.order, self.plain, self.constants, self.consumer)
+        return BlockingSearch(self.tiles, sketches, values, tuple(self.constraints()), self.known)
 
     @property
     def _packs_lanes_by_choice(self) -> bool:

@@ -27,13 +27,15 @@ class SplitStage:
 class TilingSketches:
     """The sketches of a micro-kernel in an order of tiles, but for sums in blocks.
 
-    `plain` is the program before the stage is scheduled; panels of the operands named in `constants` are packed beforehand.
+    `plain` is the program before the stage is scheduled; panels of the operands named in `constants` are packed beforehand. A `consumer`
+    (or "") is computed from tiles of whole sums.
     """
 
     kernel: MicroKernel
     order: TileOrder
     plain: Sequence[Part]
     constants: Collection[str] = ()
+    consumer: str = ""
     known: dict[tuple[Any, ...], SplitStage] = field(default_factory=dict)
 
     def parts(self, config: Mapping[str, Any]) -> tuple[Part, ...]:
@@ -55,8 +57,13 @@ class TilingSketches:
                 ready = operand in self.constants
                 along = {"": "", LANES: tile.inner[0], ROWS: split.unrolled[-1] if split.unrolled else ""}[panel.along]
                 sketch.pack(operand, "" if ready else outer[panel.place], lanes, copied=not ready, along=along)
-        sketch.accumulate(around[-1] if around else "", loads="k" in outer)
+        consumer = Sketch.of(self.plain, self.consumer).statement if self.fuses(config) else None
+        sketch.accumulate(around[-1] if around else "", loads="k" in outer, consumer=consumer)
         return sketch
+
+    def fuses(self, config: Mapping[str, Any]) -> bool:
+        """Is there a consumer that is computed from the tiles of a point?"""
+        return bool(self.consumer) and config["depth"] >= size(self.kernel.roles.depth) and config.get("epilogue", "fused") == "fused"
 
     def _split(self, config: Mapping[str, Any], present: str) -> SplitStage:
         rows = self.order.block_rows(config) if "b" in present else None
