@@ -6,6 +6,7 @@ further level, walks of page tables. How far they overlap is the machine's: `(su
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -112,10 +113,12 @@ def _cycles(
     """Cycles in which a level gives what a statement wants from it, and meanwhile takes what it writes; and those in which the core waits.
 
     Lines that no prefetcher brings are waited for, as many at once as the core asks for, while the level sends others and the core does
-    what else its window holds; what is streamed is not fetched before.
+    what else its window holds; what is streamed is not fetched before. Loads and stores that go into few neighbours share what may be
+    outstanding.
     """
-    each, latency, last = level
+    each, _, last = level
     given = taken = past = waited = 0.0
+    sides = [{buffer: kind.get((place, buffer), 0.0) for buffer in core.asked} for kind in (traffic.alone, traffic.stored)]
     for buffer in core.asked:
         ahead, alone, back = (kind.get((place, buffer), 0.0) for kind in (traffic.ahead, traffic.alone, traffic.back))
         if last and buffer in streamed:
@@ -123,11 +126,20 @@ def _cycles(
             continue
         given += (ahead + alone) * each
         taken += back * each
-        together = min(machine.outstanding, max(1.0, core.asked[buffer]))
-        waited += alone * max(0.0, latency / together - max(each, core.ahead / together))
+        waited += sum(_waited(own, buffer, other, machine, level, core) for own, other in itertools.permutations(sides))
         if buffer in core.split:
-            waited += (ahead + alone) * core.split[buffer] * _wait(latency, core, buffer, SPLIT)
+            waited += (ahead + alone) * core.split[buffer] * _wait(level.latency, core, buffer, SPLIT)
     return max(given, taken) + past, waited
+
+
+def _waited(own: Mapping[str, float], buffer: str, other: Mapping[str, float], machine: Machine, level: Level, core: Cycles) -> float:
+    """Cycles in which the core waits for the lines of a buffer that come one by one, beside those of the other side that do."""
+    lines = own[buffer]
+    if not lines:
+        return 0.0
+    beside = sum(core.asked[name] * min(1.0, many / lines) for name, many in other.items())
+    together = max(1.0, core.asked[buffer] * min(1.0, machine.outstanding / (core.asked[buffer] + beside)))
+    return lines * max(0.0, level.latency / together - max(level.each, core.ahead / together))
 
 
 def _near(loads: float, lines: float, alone: float, machine: Machine) -> float:

@@ -29,10 +29,11 @@ class DimensionSpan(NamedTuple):
 
 
 class Units(NamedTuple):
-    """Lines or pages: how many, and the rows of runs of neighbours as (how many, bytes between them)."""
+    """Lines or pages: how many, and the rows of runs of neighbours as (how many, bytes between them), each of `run` bytes."""
 
     total: float
     rows: tuple[tuple[float, int], ...]
+    run: float
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -58,7 +59,7 @@ class BufferFootprint:
     def _units(self, size: int) -> Units:
         element, extents, strides = self.access.element, self.access.extents, self.access.strides
         if not self.sides:
-            return Units(1.0, ())
+            return Units(1.0, (), element)
         last = len(self.sides) - 1
         while last > 0 and self.sides[last].span >= extents[last]:  # rows that are whole follow one another
             last -= 1
@@ -84,7 +85,7 @@ class BufferFootprint:
             spread = places + (min(span, reached) - places) * element / size  # of places further apart than a unit
             total = min(total, number * whole * max(1.0, spread))
         held = math.prod(extents) * element
-        return Units(max(1.0, min(total, held / size + 1)), tuple(rows))
+        return Units(max(1.0, min(total, held / size + 1)), tuple(rows), run)
 
     def over(self, loop: Loop) -> BufferFootprint:
         """What all iterations of a loop touch of which this is one."""

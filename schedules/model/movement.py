@@ -36,11 +36,15 @@ Key: TypeAlias = tuple[int, str]
 
 @dataclass(slots=True)
 class CacheTraffic:
-    """Units that come in, by statement and buffer: in runs that are fetched ahead, one by one, and those of both that go back."""
+    """Units that come in, by statement and buffer: in runs that are fetched ahead, one by one, and those of both that go back.
+
+    `stored`: of the first, those that come one by one for stores, which go on without them for as long as others may be outstanding.
+    """
 
     ahead: dict[Key, float] = field(default_factory=dict)
     alone: dict[Key, float] = field(default_factory=dict)
     back: dict[Key, float] = field(default_factory=dict)
+    stored: dict[Key, float] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
@@ -55,7 +59,10 @@ class CacheTraffic:
 
     def add(self, box: BufferFootprint, units: Units, unit: int, times: float) -> None:
         """Count what a box moves."""
-        key, alone, moved = (box.place, box.name), min(1.0, PREFETCHED * unit / box.access.run) if box.reads else 0.0, units.total * times
+        key, moved, begun = (box.place, box.name), units.total * times, min(1.0, PREFETCHED * unit / box.access.run)
+        alone = begun if box.reads else 0.0
+        if not box.reads:
+            self.stored[key] = self.stored.get(key, 0.0) + moved * min(1.0, PREFETCHED * unit / max(box.access.run, units.run))
         self.alone[key] = self.alone.get(key, 0.0) + moved * alone
         self.ahead[key] = self.ahead.get(key, 0.0) + moved * (1 - alone)
         if box.writes:

@@ -20,7 +20,7 @@ from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.issue import INSTRUCTION
 from tensorlang.schedules.model.sketch import PACKED, Sketch, numbered
 from tensorlang.schedules.model.walks import STREAMS
-from tensorlang.schedules.strategies.analysis.stages import size, tensor_of
+from tensorlang.schedules.strategies.analysis.stages import tensor_of
 from tensorlang.schedules.strategies.contractions.register_tile import RegisterTiles
 from tensorlang.schedules.strategies.contractions.sketch import TilingSketches
 from tensorlang.schedules.strategies.descent import CODE_COST, descend
@@ -169,7 +169,9 @@ class BlockingSearch:
     def seconds(self, config: Mapping[str, Any]) -> tuple[float, float]:
         """What a point takes by the cost model, and of that to pack panels."""
         found = estimated(self.sketches.parts(config), self.tiles.machine.core)
-        return found.seconds + self._waiting(config) + self._apart(config), sum(seconds for stage, seconds in found.stages.items() if stage.endswith(PACKED))
+        return found.seconds + self._waiting(config) + self._apart(config), sum(
+            seconds for stage, seconds in found.stages.items() if stage.endswith(PACKED)
+        )
 
     def _seconds(self, config: Mapping[str, Any]) -> float:
         """What a point would take by the cost model, more where it is not plain; infinity where it is none of the space."""
