@@ -57,12 +57,12 @@ class CacheTraffic:
         alone, ahead = (sum(kind.get(key, 0.0) for key in keys) for kind in (self.alone, self.ahead))
         return alone / (alone + ahead) if alone else 0.0
 
-    def add(self, box: BufferFootprint, units: Units, unit: int, times: float) -> None:
-        """Count what a box moves."""
+    def add(self, box: BufferFootprint, units: Units, unit: int, times: float, run: float = 0.0) -> None:
+        """Count what a box moves; neighbours in runs of so many bytes are held until all of them were wanted."""
         key, moved, begun = (box.place, box.name), units.total * times, min(1.0, PREFETCHED * unit / box.access.run)
         alone = begun if box.reads else 0.0
         if not box.reads:
-            self.stored[key] = self.stored.get(key, 0.0) + moved * min(1.0, PREFETCHED * unit / max(box.access.run, units.run))
+            self.stored[key] = self.stored.get(key, 0.0) + moved * min(1.0, PREFETCHED * unit / max(box.access.run, run))
         self.alone[key] = self.alone.get(key, 0.0) + moved * alone
         self.ahead[key] = self.ahead.get(key, 0.0) + moved * (1 - alone)
         if box.writes:
@@ -93,16 +93,18 @@ def _add_traffic(here: LoopScope, cache: CacheGeometry, times: float, left: Mapp
     """Count what a loop fetches that is begun `times` times; `left` is the share of each buffer that no loop around it holds."""
     rest: dict[str, float] = {}
     held: dict[str, float] = {}
+    neighbours: dict[str, float] = {}
     for box, share in zip(here.once, _lost(here, cache), strict=True):
         name = box.name
         held[name] = 1 - share
+        neighbours[name] = max(neighbours.get(name, 0.0), box.units(cache.unit).run)
         rest[name] = max(rest.get(name, 0.0), share * left.get(name, 1.0))
     if here.loop is not None:
         for box in here.whole:
             name = box.name
             share = held.get(name, 0.0) * left.get(name, 1.0)
             if share > 0:
-                found.add(box, box.units(cache.unit), cache.unit, times * share)
+                found.add(box, box.units(cache.unit), cache.unit, times * share, neighbours[name])
     if max(rest.values(), default=0.0) < 1e-3:
         return
     runs = times * here.trips
