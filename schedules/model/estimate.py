@@ -6,7 +6,6 @@ further level, walks of page tables. How far they overlap is the machine's: `(su
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -118,17 +117,18 @@ def _cycles(
     """
     each, _, last = level
     given = taken = past = waited = 0.0
-    sides = [{buffer: kind.get((place, buffer), 0.0) for buffer in core.asked} for kind in (traffic.alone, traffic.stored)]
+    alone = {buffer: traffic.alone.get((place, buffer), 0.0) for buffer in core.asked}
+    stored = {buffer: 0.0 if buffer in core.split else traffic.stored.get((place, buffer), 0.0) for buffer in core.asked}
     for buffer in core.asked:
-        ahead, alone, back = (kind.get((place, buffer), 0.0) for kind in (traffic.ahead, traffic.alone, traffic.back))
+        ahead, back = (kind.get((place, buffer), 0.0) for kind in (traffic.ahead, traffic.back))
         if last and buffer in streamed:
             past += back * machine.line / machine.memory.streaming
             continue
-        given += (ahead + alone) * each
+        given += (ahead + alone[buffer]) * each
         taken += back * each
-        waited += sum(_waited(own, buffer, other, machine, level, core) for own, other in itertools.permutations(sides))
+        waited += sum(_waited(own, buffer, other, machine, level, core) for own, other in ((alone, stored), (stored, alone)))
         if buffer in core.split:
-            waited += (ahead + alone) * core.split[buffer] * _wait(level.latency, core, buffer, SPLIT)
+            waited += (ahead + alone[buffer]) * core.split[buffer] * _wait(level.latency, core, buffer, SPLIT)
     return max(given, taken) + past, waited
 
 
