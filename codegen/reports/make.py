@@ -16,7 +16,7 @@ from tensorlang.codegen.cost.operation_count import OperationCount, Work, work
 from tensorlang.codegen.reports import assembly
 from tensorlang.codegen.reports.bounds import Evidence, verdict
 from tensorlang.codegen.reports.instructions import bits, issue
-from tensorlang.codegen.reports.levels import levels, traffic_by_level
+from tensorlang.codegen.reports.levels import HOMES, Home, home, levels
 from tensorlang.codegen.reports.machine import rates
 from tensorlang.codegen.reports.report import Report
 from tensorlang.codegen.reports.waits import Waits
@@ -29,6 +29,7 @@ from tensorlang.ir.dtype import DType, dtype
 from tensorlang.ir.integers import known_value, value_of
 from tensorlang.ir.traverse import substatements
 from tensorlang.schedules.model.causes import causes
+from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.rewriting.edit import extent_of, loops, stores
 
 FLOAT32: Final = dtype("float32")
@@ -51,7 +52,8 @@ def make(kernel: Runnable, inputs: Sequence[Any], repeats: int, keywords: Mappin
     footprint = cost["bytes"] + program.workspace_bytes
     found = () if origin is None else levels(origin.nest, _stage(origin.nest, done), dims, here.caches)
     written = sum(_bytes(argument, dims) for argument in program.signature.outputs)
-    sent = traffic_by_level(found, cost["bytes"] - written, written, footprint, here.caches)
+    last = home(footprint, here.caches)
+    sent = {last: cost["bytes"] + written} if origin is None else _sent(estimate(origin.nest, here.core, dims).bytes, last)
     hot = assembly.read(kernel.inspect("asm")).hot if here.is_x86 else None
     facts = Evidence(
         time=timed.min,
@@ -127,6 +129,11 @@ def _made(kernel: str, argument: Argument, dims: Mapping[str, int], rng: np.rand
     except (MemoryError, ValueError, OverflowError) as error:
         raise CallError(f"{kernel}: an operand {argument.name!r} of shape {shape} cannot be made: {error}") from None
     return array
+
+
+def _sent(given: Mapping[str, float], last: Home) -> dict[Home, int]:
+    """What each level of memory gives and takes back in a call, as far as the one that holds all: those beyond it see nothing."""
+    return {name: round(given.get(name, 0.0)) for name in HOMES[: HOMES.index(last) + 1]}
 
 
 def _bytes(argument: Argument, dims: Mapping[str, int]) -> int:

@@ -29,7 +29,7 @@ class Estimate:
     """What one call of a program costs.
 
     `bound`: the resource that takes most time ("arithmetic", "L1", "L2", "L3", "memory", "pages"); `bytes`: what each level of memory gives
-    and takes back; `stages`: seconds of each; `shares`: seconds of each resource if nothing else took time.
+    and takes back (L1: what is loaded and stored); `stages`: seconds of each; `shares`: seconds of each resource if nothing else took time.
     """
 
     seconds: float
@@ -88,7 +88,8 @@ def estimated(parts: Sequence[Part], machine: Machine) -> Estimate:
         near = _near(cycles.pop("L1"), cycles.pop(names[1]), sent[names[1]][1].share_alone(place, own.asked), machine)
         whole = sum(value**machine.overlap for value in (near, *cycles.values())) ** (1 / machine.overlap) + waits + waited
         stages[statement.stage] = stages.get(statement.stage, 0.0) + whole / machine.hertz
-    given = {name: traffic.total * machine.line for name, (_, traffic) in sent.items()}
+    given = {names[0]: sum(own.moved for own in core.values())}
+    given |= {name: traffic.total * machine.line for name, (_, traffic) in sent.items()}
     return Estimate(sum(stages.values()), max(shares, key=lambda name: shares[name]), given, stages, shares)
 
 

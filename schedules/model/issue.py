@@ -45,12 +45,14 @@ PLACED: Final = 16
 class Cycles:
     """What a statement takes: in the units of arithmetic (or waiting for a chain), and for loads and stores.
 
-    `ahead`: cycles of other work that the window of the core holds, behind which a wait is hidden; `asked`: lines of each buffer that it
-    holds, which are waited for together; `split`: stores to a line that lie on the next one too, of buffers that are written turned.
+    `moved`: bytes that these load and store; `ahead`: cycles of other work that the window of the core holds, behind which a wait is
+    hidden; `asked`: lines of each buffer that it holds, which are waited for together; `split`: stores to a line that lie on the next one
+    too, of buffers that are written turned.
     """
 
     arithmetic: float = 0.0
     loads: float = 0.0
+    moved: float = 0.0
     ahead: float = 0.0
     asked: Mapping[str, float] = field(default_factory=dict)
     split: Mapping[str, float] = field(default_factory=dict)
@@ -58,7 +60,7 @@ class Cycles:
     def __add__(self, other: Cycles) -> Cycles:
         ahead = max(self.ahead, other.ahead)
         asked, split = {**self.asked, **other.asked}, {**self.split, **other.split}
-        return Cycles(self.arithmetic + other.arithmetic, self.loads + other.loads, ahead, asked, split)
+        return Cycles(self.arithmetic + other.arithmetic, self.loads + other.loads, self.moved + other.moved, ahead, asked, split)
 
 
 def issued(parts: tuple[Part, ...], machine: Machine) -> dict[int, Cycles]:
@@ -111,7 +113,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     moves: list[_Moves] = []
     lines: list[tuple[str, float, float]] = []
     split: dict[str, float] = {}
-    waiting, farthest = 0.0, 1.0
+    waiting, farthest, moved = 0.0, 1.0, 0.0
     for access, offsets in _alike(statement):
         moving = access.steps()
         stride = 0.0 if serial is None else moving.get(serial.name, 0.0)
@@ -143,11 +145,14 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
                 each = min(float(lanes), vector.trips if vector is not None else 1.0)
                 shuffles = vectors * each
         waiting += _shared(statement, moving, copies, vectors) if anew else 0.0
+        touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
+        lines.append((access.buffer.name, touched, touched * min(1.0, abs(stride) * access.element / machine.line)))
         done, kept = vectors * each * again, 0.0
         if serial is not None and serial.name not in moving:
             kept, done = done if access.reads else 0.0, done / serial.trips
-        touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
-        lines.append((access.buffer.name, touched, touched * min(1.0, abs(stride) * access.element / machine.line)))
+            vectors /= serial.trips
+        elements = vectors * (min(float(lanes), vector.trips) if vector is not None and apart else 1.0)
+        moved += elements * access.element * (access.reads + access.writes)
         if run is not None:
             whole = lanes if vector is None else min(float(lanes), vector.trips)
             done *= 1 + _crossings(access, moving, run.name, offsets, whole / each, machine.line)
@@ -164,7 +169,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     for tile in rest:
         more, moved, _ = body.cycles(tile)
         arithmetic, memory = arithmetic + more * tile.share, memory + moved * tile.share
-    return Cycles(arithmetic * times, memory * times, ahead, asked, split)
+    return Cycles(arithmetic * times, memory * times, moved * times, ahead, asked, split)
 
 
 class _Moves(NamedTuple):

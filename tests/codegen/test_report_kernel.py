@@ -15,7 +15,7 @@ import tensorlang as tl
 from tensorlang.codegen.calling.sample_operands import values
 from tensorlang.codegen.cost.operation_count import OperationCount
 from tensorlang.codegen.reports import machine
-from tensorlang.codegen.reports.levels import HOMES, levels, traffic_by_level
+from tensorlang.codegen.reports.levels import levels
 from tensorlang.codegen.reports.machine import Rates
 from tensorlang.codegen.reports.report import Report
 from tensorlang.codegen.reports.spelling import percent, rate, seconds, size
@@ -204,18 +204,24 @@ def test_working_sets_are_those_of_the_tiles() -> None:
     assert found["k"] == 3 * 4
 
 
-def test_a_tensor_that_stays_is_fetched_once() -> None:
-    found = {level.loop: level for level in levels(blocked().nest, "matmul", {}, CACHES)}
-    assert found["j_o"].read == 64 * 64 * 4 + 8 * 64 * 64 * 4 + 64 * 64 * 4  # A once, B for each of 8 rows of tiles, C once
-    assert found["j_o"].written == 64 * 64 * 4
-    assert found["k"].read == (2 * 64**3 + 64**2) * 4
+def test_what_moves_is_what_the_model_says() -> None:
+    schedule = blocked()
+    found, said = tl.build(schedule).report(repeats=2), schedule.estimate()
+    assert found.sent == {"L1": round(said.bytes["L1"]), "L2": round(said.bytes["L2"])}  # 48 KiB are in no further level
+    assert said.bytes["L1"] == 4 * (2 * 64**3 + 3 * 64**2)  # A and B for each product; C as 0, before and after its sums
 
 
-def test_levels_beyond_the_operands_send_nothing() -> None:
-    found = levels(blocked().nest, "matmul", {}, CACHES)
-    assert set(traffic_by_level(found, 32768, 16384, 49152, CACHES)) == {"L1", "L2"}
-    assert set(traffic_by_level(found, 32768, 16384, 1 << 30, CACHES)) == set(HOMES)
-    assert traffic_by_level((), 100, 50, 1000, CACHES) == {"L1": 150}
+def test_lanes_load_a_vector_and_rows_a_number() -> None:
+    """A row of B in four vectors of 16 for each step, a number of A for each of 6 rows; fused rows are no more than that."""
+    image, weights = tl.placeholder((10, 12, 32), name="image"), tl.placeholder((32, 64), name="weights")
+    c = tl.reduce_axis(32, name="c")
+    s = tl.Schedule(tl.compute((10, 12, 64), lambda y, x, o: tl.sum(image[y, x, c] * weights[c, o], axis=c), name="layer"))
+    rows, inner = s.split(s.fuse("y", "x"), 6)
+    s.reorder(rows, "c", inner, "o")
+    s.accumulate("layer", at=rows)
+    s.vectorize("o")
+    s.unroll(inner)
+    assert s.estimate("znver4").bytes["L1"] == 20 * (32 * (6 + 64) + 6 * 64) * 4
 
 
 def test_a_stage_that_is_gone_has_no_levels() -> None:
