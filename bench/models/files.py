@@ -13,7 +13,7 @@ from tensorlang.graph import Graph, passes
 
 NAMES: Final = ("resnet50", "mobilenet_v3", "bert", "gpt2")
 OPSET: Final = 17
-PASSES: Final = (passes.standard, passes.channels_last)
+PASSES: Final = (passes.standard, passes.channels_last, passes.winograd)
 """Before we compile: what does not depend on inputs is computed, images lie in the order of axes that is estimated faster."""
 
 

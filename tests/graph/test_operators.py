@@ -13,7 +13,7 @@ from scipy import special
 import tensorlang as tl
 from tensorlang import graph
 from tensorlang.graph import Axis, Builder, Pair, Strided, operators as tables
-from tests.graph import test_operators_data, test_operators_windows
+from tests.graph import test_operators_data, test_operators_windows, test_winograd
 from tests.graph.graphs import array, positive
 
 X, Y, P = array(3, 4), array(3, 4, seed=1), positive(3, 4)
@@ -68,7 +68,9 @@ TESTED = {
 
 
 def test_every_operator_is_tested_here_or_against_torch() -> None:
-    assert {name for name in tables() if "." not in name} == TESTED | test_operators_data.TESTED | test_operators_windows.TESTED
+    assert {
+        name for name in tables() if "." not in name
+    } == TESTED | test_operators_data.TESTED | test_operators_windows.TESTED | test_winograd.TESTED
 
 
 @pytest.mark.parametrize("name", UNARY)

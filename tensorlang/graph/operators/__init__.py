@@ -10,6 +10,7 @@
     sampling      images at places that a grid names, numbers among boundaries
     windows       pooling and convolutions along any number of axes
     channels_last  convolutions and pooling of images with channels last
+    winograd      convolutions of 3 x 3 by fewer products
 
 A front door translates into these names, and a pattern is written in them, whatever the model came from. `register` adds an operator of
 somebody else: it then has types, runs, is fused and prints like any other.
@@ -33,11 +34,12 @@ from tensorlang.graph.operators import (
     sampling,
     views,
     windows,
+    winograd,
 )
 
 _TABLE: Final[dict[str, Operator]] = {
     operator.name: operator
-    for family in (pointwise, views, reductions, layers, moving, indexing, windows, recurrent, sampling, channels_last)
+    for family in (pointwise, views, reductions, layers, moving, indexing, windows, recurrent, sampling, channels_last, winograd)
     for operator in family.OPERATORS
 }
 

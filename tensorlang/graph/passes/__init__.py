@@ -7,6 +7,7 @@
     fold_batch_norm           a batch norm goes into the layer before it
     sink_permutes             permutations go through pointwise nodes, meet and cancel, and end in products
     channels_last             convolutions of images with channels last, where that is estimated faster
+    winograd                  convolutions of 3 x 3 by fewer products, where that is estimated faster
     partition                 the parts of a graph that named targets take
 
 `passes.apply(graph, passes.standard, mine)` runs several, and says by its name which one broke a graph. `standard` is what
@@ -20,6 +21,7 @@ from typing import Final
 from tensorlang.graph.passes.algebra import simplify, simplify_fast
 from tensorlang.graph.passes.batch_norm import fold_batch_norm
 from tensorlang.graph.passes.cleaning import common_subexpressions, dead_code
+from tensorlang.graph.passes.convolutions import winograd
 from tensorlang.graph.passes.folding import fold_constants
 from tensorlang.graph.passes.images import channels_last
 from tensorlang.graph.passes.layout import sink_permutes
@@ -54,4 +56,5 @@ __all__ = [
     "sink_permutes",
     "standard",
     "trace",
+    "winograd",
 ]

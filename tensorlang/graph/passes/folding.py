@@ -5,8 +5,8 @@ call would have used: groups of nodes, so that a chain of pointwise nodes on a l
 each value is given back after its last reader, or written over, and permutations are done at the end. A view is looked at. Large results go
 to a file in the folder of kernels, if there is one, as weights lie that were read: whoever packs them needs each once.
 
-A result that is larger than all its operands (a table of zeros, a mask) stays a node: written down it would cost memory. Constants have
-the origins of the nodes that they come from.
+A result that is more than twice as large as all its operands (a table of zeros, a mask) stays a node: written down it would cost memory.
+Constants have the origins of the nodes that they come from.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from tensorlang.system import cache_folder, mapped
 
 SMALL: Final = 1 << 16
 """Bytes up to which a result is folded though it is larger than its operands."""
+GROWTH: Final = 2
+"""How many times the bytes of its operands a larger result may have: weights in another form, not tables that a rule tells."""
 EVALUATED: Final = 1 << 24
 """Bytes of the largest result up to which all are evaluated: above that kernels are worth their compilation."""
 
@@ -83,7 +85,7 @@ def worth(node: Node, operands: Sequence[Array]) -> bool:
 
 
 def _fits(node: Node, read: int) -> bool:
-    return all(value.type.static for value in node.results) and _bytes(node.results) <= max(SMALL, read)
+    return all(value.type.static for value in node.results) and _bytes(node.results) <= max(SMALL, GROWTH * read)
 
 
 def _bytes(values: Iterable[Value]) -> int:
