@@ -13,6 +13,7 @@ place of the sum of all magnitudes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -58,9 +59,7 @@ def conv2d_winograd(input: tl.Tensor, weight: tl.Tensor, bias: tl.Tensor | None 
     c = tl.reduce_axis(channels, name="c")
     tiles = tl.compute(
         (PLACES, PLACES, images, down, across, channels),
-        lambda a, b, n, i, j, c: _of_data(
-            b, *(_of_data(a, *(image[n, TILE * i + y, TILE * j + x, c] for y in _ends(a))) for x in _ends(b))
-        ),
+        lambda a, b, n, i, j, c: _of_data(a, lambda y: _of_data(b, lambda x: image[n, TILE * i + y, TILE * j + x, c])),
         name="conv2d_tiles",
     )
     products = tl.compute(
@@ -70,27 +69,23 @@ def conv2d_winograd(input: tl.Tensor, weight: tl.Tensor, bias: tl.Tensor | None 
     )
 
     def result(n: Any, y: Any, x: Any, o: Any) -> Any:
-        terms = [[products[a, b, n, y // TILE, x // TILE, o] for b in range(PLACES)] for a in range(PLACES)]
-        found = _of_products(y % TILE, *(_of_products(x % TILE, *row) for row in terms))
+        row, column = y % TILE, x % TILE
+        found = _of_products(row, lambda a: _of_products(column, lambda b: products[a, b, n, y // TILE, x // TILE, o]))
         return found if bias is None else found + bias[o]
 
     made: tl.Tensor = tl.compute((images, rows, columns, outputs), result, name="conv2d")
     return made
 
 
-def _ends(row: Any) -> tuple[Any, Any]:
-    """The two places of which a row of D takes a sum: 0 and 2, 1 and 2, 1 and 2, 1 and 3."""
-    return (row + 3) // 4, 2 + row // 3
-
-
-def _of_data(row: Any, lower: Any, upper: Any) -> Any:
-    """A row of D."""
+def _of_data(row: Any, at: Callable[[Any], Any]) -> Any:
+    """A row of D, of elements at four places: 0 and 2, 1 and 2, 1 and 2, 1 and 3."""
+    lower, upper = at((row + 3) // 4), at(2 + row // 3)
     return tl.select(row == 1, lower + upper, lower - upper)
 
 
-def _of_products(row: Any, first: Any, second: Any, third: Any, fourth: Any) -> Any:
-    """A row of R."""
-    return tl.select(row == 0, first + second - third, second + third - fourth)
+def _of_products(row: Any, at: Callable[[int], Any]) -> Any:
+    """A row of R, of elements at four places."""
+    return tl.select(row == 0, at(0) + at(1) - at(2), at(1) + at(2) - at(3))
 
 
 _FUNCTIONS: Final[tuple[Function, ...]] = (winograd_weight, conv2d_winograd)
