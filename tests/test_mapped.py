@@ -13,7 +13,7 @@ from tensorlang import kernels
 from tensorlang.graph import Builder, Graph
 from tensorlang.graph.ir import Array
 from tensorlang.graph.passes import fold_constants, folding
-from tensorlang.system.mapped import Room, give_back, in_pages
+from tensorlang.system.mapped import Room, give_back, give_back_freed, in_pages
 
 N, K = 96, 200
 
@@ -40,6 +40,19 @@ def test_memory_that_could_be_written_to_is_left_alone(weight: Path) -> None:
     for array in (changed, fixed, plain, plain[:0], np.float32(3), np.load(weight, mmap_mode="r")[::-1]):
         assert not give_back(np.asarray(array))
     assert changed[0, 0] == 7 and plain.sum() == N * K
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists() or not give_back_freed(), reason="no glibc, or nobody who tells pages")
+def test_what_was_freed_is_given_back() -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    blocks = [bytearray(64 << 10) for _ in range(512)]  # small enough to come from the heap
+    kept = bytearray(64 << 10)
+    full = resident()
+    del blocks
+    give_back_freed()
+    assert full - resident() > 16 << 20 and len(kept) == 64 << 10
 
 
 def test_a_constant_that_cannot_be_written_to_is_not_copied(weight: Path) -> None:

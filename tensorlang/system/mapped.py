@@ -7,6 +7,7 @@ anybody may want it: a `Room` gives it one.
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import tempfile
@@ -36,6 +37,14 @@ def give_back(array: np.ndarray[Any, Any]) -> bool:
     first = start - start % mmap.PAGESIZE
     owner.madvise(mmap.MADV_DONTNEED, first, min(start + size, len(owner)) - first)
     return True
+
+
+def give_back_freed() -> bool:
+    """Hold no page of memory that was freed: glibc keeps what large arrays had for the next ones. Is there such a thing to ask for?"""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+    return trim is not None
 
 
 class Room:

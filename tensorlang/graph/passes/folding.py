@@ -147,6 +147,8 @@ def _run(part: Graph, order: list[Node] | list[Group | Node]) -> dict[str, Array
     found = {value.name: _whole(values[value.name]) for value in part.outputs}
     for array in found.values():
         mapped.give_back(array)
+    if room is not None:
+        mapped.give_back_freed()
     return found
 
 
