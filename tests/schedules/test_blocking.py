@@ -54,11 +54,13 @@ def test_a_sketch_costs_what_the_schedule_of_its_point_does(shape: tuple[int, in
 @given(st.tuples(*(st.integers(16, 600),) * 3), st.sampled_from(MACHINES), st.integers(0, 1 << 30))
 def test_no_point_takes_less_than_the_arithmetic_of_full_vectors(shape: tuple[int, int, int], cpu: str, seed: int) -> None:
     strategy, tile = contraction(matmul(*shape), cpu)
-    sample = strategy.space.sample(np.random.default_rng(seed), 4)
-    assert all(tile.search.seconds(config)[0] >= tile.search._arithmetic * (1 - ROUNDING) for config in sample)
+    sample, search = strategy.space.sample(np.random.default_rng(seed), 4), tile.search
+    for config in sample:
+        stored = search._stored if config["depth"] < shape[1] else 0.0
+        assert search.seconds(config)[0] >= (search._arithmetic + stored) * (1 - ROUNDING)
 
 
-@crossed({"shape": [(512, 512, 512), (333, 77, 1016), (256, 256, 2048)], "cpu": ("znver5", "cascadelake")})
+@crossed({"shape": [(512, 512, 512), (333, 77, 1016), (256, 256, 2048)], "cpu": ("znver4", "znver5", "cascadelake")})
 def test_the_default_is_the_same_where_sums_in_parts_are_sketched_although_they_cannot_be_worth_it(
     shape: tuple[int, int, int], cpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

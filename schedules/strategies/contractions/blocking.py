@@ -1,10 +1,10 @@
 """The blocking of a contraction that the cost model names: its register tile, depth, order of tiles and packing.
 
-Points are compared as sketches (`sketch`), of which some forty cost what one or two schedules do. One descent leads from the
-register tile of most arithmetic for each load, with whole sums and nothing packed, through packings, tiles and unrolling; another one from
+Points are compared as sketches (`sketch`), of which some forty cost what one or two schedules do. One descent leads from the register tile
+of most arithmetic for each load, with whole sums and nothing packed, through orders and packings, tiles and unrolling; another one from
 there, in parts of a middle depth, through orders and packings, depths and tiles, and on from a few rows that are read in place where that
-is better. The other one is left out where whole sums take so little
-more than their arithmetic that no point in parts could be worth it: of most products whose operands fit the caches.
+is better. The other one is left out where whole sums take so little more than their arithmetic that no point in parts could be worth it: of
+most products whose operands fit the caches.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class BlockingSearch:
 
     def _is_cheapest(self, whole: Mapping[str, Any]) -> bool:
         """Is it known that no sums in parts are worth it beside whole ones, before any are sketched?"""
-        return self._seconds(whole) <= self._parts_cost * (self._arithmetic + self._consumer_seconds) * (1 - ROUNDING)
+        return self._seconds(whole) <= self._parts_cost * (self._arithmetic + self._stored + self._consumer_seconds) * (1 - ROUNDING)
 
     @property
     def _middle(self) -> int:
@@ -213,17 +213,27 @@ class BlockingSearch:
         """
         core, kernel = self.tiles.machine.core, self.tiles.kernel
         sketch = Sketch.of(self.sketches.plain, kernel.roles.stage.name)
-        iterations, lanes, each = (
-            math.prod(loop.trips for loop in sketch.loops),
-            core.lanes(sketch.statement.bits),
-            sketch.statement.operations,
-        )
+        each = sketch.statement.operations
         if kernel.products > 1:
-            vectors, each = iterations / lanes / kernel.products, min(each, INSTRUCTION)
-        else:
-            row = math.prod(sketch.trips(loop.loop) for loop in kernel.roles.vector.loops)
-            vectors = iterations / row * math.ceil(row / lanes - ROUNDING)
-        return vectors * each / core.ports.arithmetic / core.hertz
+            each = min(each, INSTRUCTION) / kernel.products
+        return self._vectors * each / core.ports.arithmetic / core.hertz
+
+    @cached_property
+    def _stored(self) -> float:
+        """Seconds in which sums in parts, two at least, are stored, each time by a statement of its own."""
+        core, roles = self.tiles.machine.core, self.tiles.kernel.roles
+        sketch = Sketch.of(self.sketches.plain, roles.stage.name)
+        steps = math.prod(sketch.trips(loop.loop) for loop in roles.stage.reduced)
+        return 2 * self._vectors / steps / core.ports.stores / core.hertz if self.tiles.kernel.products == 1 else 0.0
+
+    @cached_property
+    def _vectors(self) -> float:
+        """Vectors of all iterations; where an instruction adds products, of each of these."""
+        core, kernel = self.tiles.machine.core, self.tiles.kernel
+        sketch = Sketch.of(self.sketches.plain, kernel.roles.stage.name)
+        iterations, lanes = math.prod(loop.trips for loop in sketch.loops), core.lanes(sketch.statement.bits)
+        row = math.prod(sketch.trips(loop.loop) for loop in kernel.roles.vector.loops)
+        return iterations / lanes if kernel.products > 1 else iterations / row * math.ceil(row / lanes - ROUNDING)
 
     def _apart(self, config: Mapping[str, Any]) -> float:
         """Seconds of the consumer where it is not computed from the tiles of a point."""
