@@ -17,7 +17,8 @@ from tensorlang.schedules.model.estimate import estimated, levels
 from tensorlang.schedules.model.footprints import scope
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.movement import CacheGeometry, CacheTraffic, cache_geometries, cache_traffic, tlb_geometry
-from tensorlang.schedules.model.program import Loop, Part, Statement, paths, program
+from tensorlang.schedules.model.parts import Loop, Part, Statement, paths
+from tensorlang.schedules.model.program import program
 from tensorlang.schedules.model.walks import LinearAccess
 
 Kind = Literal["arithmetic", "chain", "shuffles", "loads", "L2", "L3", "memory", "latency", "conflicts", "pages"]

@@ -15,7 +15,8 @@ from tensorlang.schedules.model.footprints import scope
 from tensorlang.schedules.model.issue import Cycles, issued
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.movement import CacheTraffic, cache_geometries, cache_traffic, tlb_geometry
-from tensorlang.schedules.model.program import Part, program, statements
+from tensorlang.schedules.model.parts import Part, statements
+from tensorlang.schedules.model.program import program
 
 WALKERS: Final = 4
 """Walks of page tables at once: 2 on Intel's cores from Broadwell, 4 from Golden Cove, 6 on AMD's from Zen 3."""

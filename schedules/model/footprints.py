@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tensorlang.schedules.model.program import Loop, Part, Statement
+from tensorlang.schedules.model.parts import Loop, Part, Statement
 from tensorlang.schedules.model.walks import LinearAccess
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from tensorlang.schedules.model.machine import Machine
-from tensorlang.schedules.model.program import Loop, Statement, paths
+from tensorlang.schedules.model.parts import Loop, Statement, paths
 from tensorlang.schedules.model.walks import LinearAccess
 
 HELD: Final = 56

@@ -16,7 +16,7 @@ from tensorlang.schedules.legality.code_size import NEAR
 from tensorlang.schedules.model import recurrences
 from tensorlang.schedules.model.forwarding import waits
 from tensorlang.schedules.model.machine import Machine
-from tensorlang.schedules.model.program import Loop, Part, Statement, statements
+from tensorlang.schedules.model.parts import Loop, Part, Statement, statements
 from tensorlang.schedules.model.walks import LinearAccess
 
 STEP: Final = 2.0
@@ -37,6 +37,8 @@ FORWARDED: Final = 2.0
 """Latencies of L1 from the store of a sum until its next load has it: 7 or 8 cycles on a Zen 3, whose L1 gives in 4 (Fog's tables)."""
 BRANCH: Final = 2.0
 """Slots of a condition that is the same for a whole vector: a comparison and a jump."""
+SCALAR: Final = 0.5
+"""The share of a vector's time that the divider takes for one number: 3.5 of 6 cycles on a Zen 4, 3 to 5 of 10 on Intel's (Fog)."""
 PLACED: Final = 16
 """Bytes of which the addresses of operands are multiples, by the ABI's promise of `malloc`; NumPy's large arrays begin just so."""
 
@@ -274,8 +276,19 @@ class _Body:
             chain = max(chain, ports.latency * before, ports.latency * within)
         work += self.masks / 2
         slots = work + self.masks / 2 + loads + stores + shuffles
-        arithmetic = max(work / ports.arithmetic + shuffles / ports.shuffles, chain, (slots + self.step) / ports.issue)
+        done = max(work / ports.arithmetic + shuffles / ports.shuffles, (slots + self.step) / ports.issue)
+        arithmetic = max(done, chain, self._divider(copies))
         return arithmetic, max(loads / ports.loads, stores / ports.stores), slots
+
+    def _divider(self, copies: Mapping[str, int]) -> float:
+        """Cycles of the unit that divides, once for what the serial loop does not change."""
+        ports, serial, total = self.machine.ports, self.loops[0][-1] if self.loops[0] else None, 0.0
+        for loops, divisions, roots in self.statement.divided:
+            each = divisions / ports.divisions + roots / ports.roots
+            each *= math.prod(count for name, count in copies.items() if name in loops)
+            each /= 1.0 if serial is None or serial.name in loops else serial.trips
+            total += each * (1.0 if self.vector is not None and self.vector.name in loops else SCALAR)
+        return total
 
 
 def _conditions(statement: Statement, copies: Mapping[str, int], vector: Loop | None, serial: Loop | None, machine: Machine) -> float:

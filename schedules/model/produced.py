@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from tensorlang.ir import Buffer
-from tensorlang.schedules.model.program import Loop, Statement
+from tensorlang.schedules.model.parts import Loop, Statement
 from tensorlang.schedules.model.sketch import Sketch
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, follow
 from tensorlang.system.lazy import cached_property
@@ -57,9 +57,11 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
                 axes |= dict.fromkeys(walked, terms)
                 shifts |= dict.fromkeys(walked, float(offset))
             own = [_moved(read, axes, shifts) for read in reads]
-            asked = tuple(frozenset(name for each in loops for name in axes.get(each, {})) for loops in producer.statement.conditions)
+            more = _over(producer.statement, {name: frozenset(terms) for name, terms in axes.items()}, frozenset())
             statement = statement._replace(
-                operations=statement.operations + producer.statement.operations, conditions=statement.conditions + asked
+                operations=statement.operations + more.operations,
+                conditions=statement.conditions + more.conditions,
+                divided=statement.divided + more.divided,
             )
         for read in own:  # what several copies read alike is read once
             where = tuple(tuple(sorted(terms.items())) for terms in read.terms)
@@ -86,12 +88,20 @@ def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: b
         reader.statement = reader.statement._replace(accesses=tuple(accesses))
     axes, shifts, trips = box.axes, box.shifts, box.trips
     reads = (_moved(read, axes, shifts) for read in producer.statement.accesses if read is not made)
-    asked = tuple(
-        frozenset(inner for name in loops for inner in axes.get(name, {name: Term(1.0)})) for loops in producer.statement.conditions
-    )
-    statement = producer.statement._replace(accesses=(*reads, box.write()), conditions=asked)
+    statement = _over(producer.statement, {name: frozenset(terms) for name, terms in axes.items()})
+    statement = statement._replace(accesses=(*reads, box.write()))
     loops = (loop._replace(trips=trips.get(loop.name, loop.trips)) for loop in producer.loops)
     return Sketch(statement, [loop for loop in loops if loop.trips > 1 or loop.name not in trips])
+
+
+def _over(statement: Statement, axes: Mapping[str, frozenset[str]], rest: frozenset[str] | None = None) -> Statement:
+    """A statement whose conditions and divisions follow other loops; those without are their own, or `rest`."""
+
+    def followed(loops: frozenset[str]) -> frozenset[str]:
+        return frozenset[str]().union(*(axes.get(name, frozenset((name,)) if rest is None else rest) for name in loops))
+
+    divided = tuple(part._replace(loops=followed(part.loops)) for part in statement.divided)
+    return statement._replace(conditions=tuple(map(followed, statement.conditions)), divided=divided)
 
 
 class _Side(NamedTuple):

@@ -6,9 +6,10 @@ the two sides of a condition on loops the one that later iterations take is coun
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 from tensorlang.ir import (
     Alloc,
@@ -40,80 +41,28 @@ from tensorlang.ir.integers import ARITHMETIC, ASSUMED_EXTENT, COMPARE
 from tensorlang.ir.linear import linear
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and, walk
+from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, sides_of_and, walk
 from tensorlang.schedules.legality.code_size import function_size
 from tensorlang.schedules.model.latencies import latencies
+from tensorlang.schedules.model.parts import Divided, Loop, Part, Statement
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, run_of
 from tensorlang.schedules.rewriting.edit import loops
 
 EXTREMUM: Final = 3.0
 """Slots of a minimum or maximum of floats, which gives a NaN where one is: the instruction, a comparison, a choice."""
 DIVISION: Final = 5.0
-"""Slots of a division of vectors, in multiply-adds: a Newton step and its correction, or the divider of a recent core."""
-
-
-class Statement(NamedTuple):
-    """One instance of a stage: issue slots of its arithmetic, its accesses to memory, the loops that its result moves with.
-
-    In each iteration of the loops `moving` the result is another one.
-
-    `combines`: it adds to what the last iteration left, by `joining` operations (a product is added by the instruction that makes
-    it); `bits` of its widest element decide how many lanes a vector has; `conditions`: the loops that each condition on loops alone asks;
-    `carried`: what it reads of its own results, by buffer and offsets, with the latencies until its next one (see `recurrences`);
-    `edges`: the operations that choose by these conditions, which only vectors carry out in the interior of a loop.
-    """
-
-    stage: str
-    place: int
-    operations: float
-    accesses: tuple[LinearAccess, ...]
-    moving: frozenset[str]
-    combines: bool
-    joining: float
-    bits: int
-    conditions: tuple[frozenset[str], ...] = ()
-    carried: tuple[tuple[str, tuple[int, ...], float], ...] = ()
-    edges: float = 0.0
-
-
-class Loop(NamedTuple):
-    """A loop that runs more than once; `trips` may be a fraction where the last tile is not whole.
-
-    `tiles`: where it runs through one tile of a loop that was split, how many of them there are, the last one a part of one; less than 1
-    where the only one is a part.
-    """
-
-    name: str
-    trips: float
-    kind: str
-    body: tuple[Part, ...]
-    tiles: float = 1.0
-
-
-Part: TypeAlias = "Loop | Statement"
+"""Slots of a division of integers in lanes, in multiply-adds: by floats that hold its quotient. Floats have a unit of their own."""
+NARROW: Final = 32
+"""Bits of the numbers whose divisions a machine's description tells; wider ones take the divider for longer as they are wider."""
+HALF: Final = 0.5
+"""What is left of a power of two without its exponent."""
+ROOTS: Final[Mapping[str, tuple[float, float]]] = {"sqrt": (0.0, 1.0), "rsqrt": (1.0, 1.0)}
+"""Divisions and square roots of functions that are these."""
 
 
 def program(nest: Nest, dims: Mapping[str, int] | None = None) -> tuple[Part, ...]:
     """The loops and statements of a nest, in program order."""
     return tuple(_Reader(nest, dims or {}).parts(nest.body))
-
-
-def statements(parts: Iterable[Part]) -> Iterator[Statement]:
-    """The statements within, in program order."""
-    for part in parts:
-        if isinstance(part, Loop):
-            yield from statements(part.body)
-        else:
-            yield part
-
-
-def paths(parts: Iterable[Part], around: tuple[Loop, ...] = ()) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:
-    """The statements within, in program order, each with the loops around it, outermost first."""
-    for part in parts:
-        if isinstance(part, Loop):
-            yield from paths(part.body, (*around, part))
-        else:
-            yield part, around
 
 
 @dataclass(slots=True)
@@ -133,6 +82,7 @@ class _Reader:
     made: dict[str, frozenset[str]] = field(default_factory=dict)
     asked: dict[frozenset[str], None] = field(default_factory=dict)
     edges: float = 0.0
+    divided: list[Divided] = field(default_factory=list)
     numbering: Numbering = field(default_factory=Numbering)
     count: int = 0
 
@@ -295,7 +245,7 @@ class _Reader:
     def _statement(self, store: Store) -> Statement:
         self.count += 1
         reads: dict[int, LinearAccess] = {}
-        self.asked, self.edges = {}, 0.0
+        self.asked, self.edges, self.divided = {}, 0.0, []
         operations = sum(self._operations(value, reads, set()) for value in store.values)
         sums = store.reducer is not None and all(isinstance(value, Binary) and value.op == "mul" for value in store.values)
         combines = store.reducer is not None
@@ -320,6 +270,7 @@ class _Reader:
             tuple(self.asked),
             self._carried(store, reads.values()),
             self.edges,
+            tuple(self.divided),
         )
 
     def _carried(self, store: Store, reads: Iterable[LinearAccess]) -> tuple[tuple[str, tuple[int, ...], float], ...]:
@@ -362,12 +313,18 @@ class _Reader:
                 if isinstance(buffer, Buffer):
                     reads[number] = self._access(buffer, index, reads=True, writes=False)
                 return sum(self._operations(part, reads, seen) for part in index if not _tells_where(part))
+            case Binary("div", _, by) if dtype_of(expr).is_floating:
+                own = 1.0
+                if not isinstance(by, Const) or math.frexp(by.value)[0] != HALF:  # a power of two is a factor
+                    self._divide(expr, 1.0, 0.0)
             case Binary("div" | "floordiv" | "mod"):
                 own = DIVISION
             case Binary("min" | "max") if dtype_of(expr).is_floating:
                 own = EXTREMUM
-            case Call():
+            case Call(function):
                 own = float(function_size(expr, expr.dtype))
+                if function in ROOTS:
+                    self._divide(expr, *ROOTS[function])
             case Compare() | Binary() if _tells_where(expr):
                 return 0.0
             case Select(cond) if _tells_where(cond):
@@ -380,6 +337,13 @@ class _Reader:
             case _:
                 pass
         return own + sum(self._operations(part, reads, seen) for part in children(expr))
+
+    def _divide(self, expr: Expr, divisions: float, roots: float) -> None:
+        """Count what the divider does for a node, in each iteration of the loops that its operands move with."""
+        wide = max(1.0, dtype_of(expr).bits / NARROW)
+        loops = {name for axis in axes_of(expr) for name in self._axis(axis)}
+        made = (self.made.get(getattr(load.buffer, "name", ""), frozenset()) for load in loads_of(expr))
+        self.divided.append(Divided(frozenset(loops.union(*made)), divisions * wide, roots * wide))
 
 
 def _tells_where(expr: Expr) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from tensorlang.schedules.model.program import Loop, Statement
+from tensorlang.schedules.model.parts import Loop, Statement
 from tensorlang.schedules.model.walks import LinearAccess
 
 

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace as replaced
 from typing import Final
 
-from tensorlang.schedules.model.program import Loop, Part, Statement, paths
+from tensorlang.schedules.model.parts import Loop, Part, Statement, paths
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, follow, run_of
 
 PACKED: Final = "_pack"
@@ -163,7 +163,7 @@ class Sketch:
         for place, wanted in ((self.before, loads), (self.after, True)):
             if wanted:
                 accesses = tuple(access._replace(reads=place is self.before, writes=place is self.after) for access in writes)
-                moves = self.statement._replace(operations=0.0, accesses=accesses, combines=False, joining=0.0, conditions=())
+                moves = self.statement._replace(operations=0.0, accesses=accesses, combines=False, joining=0.0, conditions=(), divided=())
                 if consumer is not None and place is self.after:
                     moves = _from_registers(consumer, writes) or moves
                 place.setdefault(at, []).extend(Sketch(moves, list(inside)).parts())
@@ -209,9 +209,7 @@ class Sketch:
                 for access in self.statement.accesses
             ]
         )
-        moving = _made_of(self.statement.moving, axes)
-        conditions = tuple(_made_of(loops, axes) for loops in self.statement.conditions)
-        self.statement = self.statement._replace(accesses=accesses, moving=moving, conditions=conditions)
+        self.statement = _followed(self.statement, axes)._replace(accesses=accesses)
 
     def _vectorize_copy(self, source: LinearAccess, lanes: int) -> None:
         """Walk memory along both sides of a copy: by vectors of its last loop, or across, by tiles that are transposed in registers."""
@@ -255,8 +253,14 @@ def _from_registers(consumer: Statement, writes: Sequence[LinearAccess]) -> Stat
         for access in consumer.accesses
         if access.buffer.name not in made
     )
-    conditions = tuple(_made_of(loops, axes) for loops in consumer.conditions)
-    return consumer._replace(accesses=rest, moving=_made_of(consumer.moving, axes), conditions=conditions) if axes else None
+    return _followed(consumer, axes)._replace(accesses=rest) if axes else None
+
+
+def _followed(statement: Statement, axes: Mapping[str, Terms]) -> Statement:
+    """A statement that moves with loops of which others are made, but for its accesses."""
+    conditions = tuple([_made_of(loops, axes) for loops in statement.conditions])
+    divided = tuple([part._replace(loops=_made_of(part.loops, axes)) for part in statement.divided])
+    return statement._replace(moving=_made_of(statement.moving, axes), conditions=conditions, divided=divided)
 
 
 def _without(statement: Statement, buffers: Collection[str]) -> Statement:

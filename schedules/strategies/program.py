@@ -13,7 +13,8 @@ from typing import Final
 from tensorlang.lowering.program import LoweredProgram
 from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.model.estimate import estimate
-from tensorlang.schedules.model.program import Part, program as parts_of
+from tensorlang.schedules.model.parts import Part
+from tensorlang.schedules.model.program import program as parts_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
 from tensorlang.schedules.spaces.space import Config, Space

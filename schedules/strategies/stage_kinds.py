@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tensorlang.errors import ScheduleError
 from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
-from tensorlang.schedules.model.program import Part, paths
+from tensorlang.schedules.model.parts import Part, paths
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import owner
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, perfectly_nested, tensor_of
@@ -20,6 +20,7 @@ from tensorlang.schedules.strategies.placements.contractions import PlacedContra
 from tensorlang.schedules.strategies.placements.windows import PlacedWindow
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.abreast import Abreast
+from tensorlang.schedules.strategies.rows.columns import Columns
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.side_by_side import SideBySide
@@ -58,15 +59,16 @@ class StageKinds:
         return window or PlacedContraction.of(info, self.machine, self.threads, self.plain, self.constants)
 
     def row(self, info: StageInfo, *, lanes: bool, asks_ahead: bool) -> RowStrategy:
-        """The stage with rows abreast, turned, in blocks side by side or in rows, which have no `lanes` where a sum stands in them."""
+        """The stage with rows abreast, turned, in blocks side by side, in columns or in rows, without `lanes` where a sum stands in it."""
         rows = RowVectors.of(info, self.machine, self.threads, self.plain)
         if not lanes:
             return replace(rows, vector=None, run=None)
         if not info.ragged.bounded:
             abreast = Abreast.of(rows, self.machine, self.plain)
             turned = abreast or Transpose.of(info, self.machine, self.threads, self.plain) or SideBySide.of(rows, self.machine, self.plain)
-            if turned is not None:
-                return turned
+            other = turned or Columns.of(rows, self.machine, self.plain)
+            if other is not None:
+                return other
         return rows.asking_ahead(self.machine) if asks_ahead else rows
 
 

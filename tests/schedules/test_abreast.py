@@ -10,7 +10,8 @@ import pytest
 import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.schedules.model.estimate import estimate
-from tensorlang.schedules.model.program import program, statements
+from tensorlang.schedules.model.parts import statements
+from tensorlang.schedules.model.program import program
 from tensorlang.schedules.strategies import choose
 from tests.machines import MACHINES
 

@@ -16,7 +16,8 @@ from tensorlang.errors import ScheduleError
 from tensorlang.ir import Select
 from tensorlang.ir.traverse import walk
 from tensorlang.schedules.legality.accesses import accesses
-from tensorlang.schedules.model.program import program, statements
+from tensorlang.schedules.model.parts import statements
+from tensorlang.schedules.model.program import program
 from tensorlang.schedules.rewriting.region import trip_bound
 from tensorlang.schedules.strategies import choose
 from tests.draws import examples

@@ -12,7 +12,8 @@ from tensorlang.codegen.target.cores import machine_of
 from tensorlang.schedules.model import issue
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.model.forwarding import STALL, waits
-from tensorlang.schedules.model.program import Loop, Part, program
+from tensorlang.schedules.model.parts import Loop, Part
+from tensorlang.schedules.model.program import program
 
 MACHINE = machine_of(target("cascadelake"))
 

@@ -18,7 +18,8 @@ from tensorlang.codegen.target.cores import GENERIC, TABLE, digest, machine_of
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.model.footprints import scope
 from tensorlang.schedules.model.movement import CacheGeometry, cache_traffic
-from tensorlang.schedules.model.program import Loop, Part, program, statements
+from tensorlang.schedules.model.parts import Loop, Part, statements
+from tensorlang.schedules.model.program import program
 from tensorlang.schedules.model.walks import LinearAccess
 from tests.goldens.steps import SCHEDULES
 from tests.strategies import programs

@@ -14,7 +14,7 @@ from typing import Final
 from tensorlang.ir import For
 from tensorlang.schedules.directives.loop_kinds import Parallel
 from tensorlang.schedules.model.estimate import estimated
-from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice

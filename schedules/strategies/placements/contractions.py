@@ -15,7 +15,8 @@ from typing import Any
 from tensorlang.algebra.simplify import simplify
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import Binary, For, const
-from tensorlang.schedules.model.program import Part, program as parts_of, statements
+from tensorlang.schedules.model.parts import Part, statements
+from tensorlang.schedules.model.program import program as parts_of
 from tensorlang.schedules.model.sketch import Sketch
 from tensorlang.schedules.rewriting.region import trip_bound
 from tensorlang.schedules.schedule import Schedule

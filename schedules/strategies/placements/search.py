@@ -14,8 +14,8 @@ from itertools import permutations
 from typing import Any, Final
 
 from tensorlang.schedules.model.estimate import estimated
+from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.produced import computed_at, inlined
-from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis.short_axes import Run
 from tensorlang.schedules.strategies.analysis.stages import size

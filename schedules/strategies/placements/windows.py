@@ -16,7 +16,7 @@ from itertools import product
 from typing import Any
 
 from tensorlang.ir import For
-from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch
 from tensorlang.schedules.rewriting.region import trip_bound
 from tensorlang.schedules.schedule import Schedule

@@ -24,7 +24,7 @@ from tensorlang.ir import Axis, Binary, For, Load
 from tensorlang.ir.linear import linear
 from tensorlang.schedules.legality.code_size import instructions
 from tensorlang.schedules.model.estimate import estimated
-from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob

@@ -18,7 +18,7 @@ from tensorlang.ir.traverse import axes_of, loads_of, walk
 from tensorlang.schedules.directives.loop_kinds import Vectorize
 from tensorlang.schedules.faults import TOO_MUCH_CODE
 from tensorlang.schedules.model.estimate import estimated
-from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent

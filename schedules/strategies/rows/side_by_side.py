@@ -21,7 +21,7 @@ from typing import Any, Final
 from tensorlang.ir import For
 from tensorlang.schedules.legality.code_size import instructions
 from tensorlang.schedules.model.estimate import estimated
-from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob

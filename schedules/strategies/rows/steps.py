@@ -19,7 +19,7 @@ from typing import Any, Final
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import Const, For
 from tensorlang.schedules.model.estimate import estimated
-from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.rewriting.edit import literal_extent, path_to_store, stores
 from tensorlang.schedules.schedule import Schedule

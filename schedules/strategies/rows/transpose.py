@@ -20,7 +20,7 @@ from typing import Any, Final
 from tensorlang.ir import For
 from tensorlang.ir.machine import LINE_BYTES
 from tensorlang.schedules.model.estimate import estimated
-from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.produced import computed_at, copied, inlined
-from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis.sliding import SlidingReduction
 from tensorlang.schedules.strategies.analysis.stages import tensor_of

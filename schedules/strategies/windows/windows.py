@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
-from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.footprints import Footprint

@@ -1,0 +1,80 @@
+"""What the cost model reads of a program: loops that run more than once, and statements with what each iteration computes and touches.
+
+`program` makes them of a nest, `sketch` changes them as the steps of a schedule would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from tensorlang.schedules.model.walks import LinearAccess
+
+
+class Divided(NamedTuple):
+    """Divisions and square roots of floats, as so many of 32-bit numbers; in each iteration of `loops` they are of others."""
+
+    loops: frozenset[str]
+    divisions: float
+    roots: float
+
+
+class Statement(NamedTuple):
+    """One instance of a stage: issue slots of its arithmetic, its accesses to memory, the loops that its result moves with.
+
+    In each iteration of the loops `moving` the result is another one.
+
+    `combines`: it adds to what the last iteration left, by `joining` operations (a product is added by the instruction that makes
+    it); `bits` of its widest element decide how many lanes a vector has; `conditions`: the loops that each condition on loops alone asks;
+    `carried`: what it reads of its own results, by buffer and offsets, with the latencies until its next one (see `recurrences`);
+    `edges`: the operations that choose by these conditions, which only vectors carry out in the interior of a loop; `divided`: what the
+    divider has to do.
+    """
+
+    stage: str
+    place: int
+    operations: float
+    accesses: tuple[LinearAccess, ...]
+    moving: frozenset[str]
+    combines: bool
+    joining: float
+    bits: int
+    conditions: tuple[frozenset[str], ...] = ()
+    carried: tuple[tuple[str, tuple[int, ...], float], ...] = ()
+    edges: float = 0.0
+    divided: tuple[Divided, ...] = ()
+
+
+class Loop(NamedTuple):
+    """A loop that runs more than once; `trips` may be a fraction where the last tile is not whole.
+
+    `tiles`: where it runs through one tile of a loop that was split, how many of them there are, the last one a part of one; less than 1
+    where the only one is a part.
+    """
+
+    name: str
+    trips: float
+    kind: str
+    body: tuple[Part, ...]
+    tiles: float = 1.0
+
+
+Part: TypeAlias = "Loop | Statement"
+
+
+def statements(parts: Iterable[Part]) -> Iterator[Statement]:
+    """The statements within, in program order."""
+    for part in parts:
+        if isinstance(part, Loop):
+            yield from statements(part.body)
+        else:
+            yield part
+
+
+def paths(parts: Iterable[Part], around: tuple[Loop, ...] = ()) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:
+    """The statements within, in program order, each with the loops around it, outermost first."""
+    for part in parts:
+        if isinstance(part, Loop):
+            yield from paths(part.body, (*around, part))
+        else:
+            yield part, around
