@@ -82,7 +82,7 @@ class Machine:
     `hertz`: cycles a second; `line`: bytes; `outstanding`: lines that may be waited for at once; `overlap`: the exponent by which times of
     resources add up, 1 where none overlaps and infinity where all do (the ECM model has loads wait for the lines of L1 on Intel's cores,
     and everything overlap on AMD's); `registers`: vectors that code can name; `fork`: seconds in which a parallel loop begins on all
-    threads and ends.
+    threads and ends; `streams`: places in different pages that the prefetchers follow at once.
     """
 
     name: str
@@ -99,6 +99,7 @@ class Machine:
     registers: int = 16
     latencies: Latencies = Latencies()
     fork: float = 4e-6
+    streams: float = 32.0
 
     def lanes(self, bits: int) -> int:
         """How many elements of so many bits fill a vector register."""

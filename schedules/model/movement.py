@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from tensorlang.schedules.model.footprints import BufferFootprint, LoopScope, Units, sets_used
+from tensorlang.schedules.model.footprints import BufferFootprint, LoopScope, sets_used
 from tensorlang.schedules.model.issue import PREFETCHED
 from tensorlang.schedules.model.machine import Machine
 
@@ -23,12 +23,13 @@ KEPT: Final = ((0.8, 1.6), (0.5, 1.2), (0.1, 1.2))
 
 @dataclass(frozen=True, slots=True)
 class CacheGeometry:
-    """What holds units: lines in a cache, or translations in a TLB."""
+    """What holds units: lines in a cache, or translations in a TLB; `streams` are followed ahead of it at once."""
 
     unit: int
     sets: int
     ways: int
     kept: tuple[float, float]
+    streams: float
 
 
 Key: TypeAlias = tuple[int, str]
@@ -57,12 +58,13 @@ class CacheTraffic:
         alone, ahead = (sum(kind.get(key, 0.0) for key in keys) for kind in (self.alone, self.ahead))
         return alone / (alone + ahead) if alone else 0.0
 
-    def add(self, box: BufferFootprint, units: Units, unit: int, times: float, run: float = 0.0) -> None:
-        """Count what a box moves; neighbours in runs of so many bytes are held until all of them were wanted."""
-        key, moved, begun = (box.place, box.name), units.total * times, min(1.0, PREFETCHED * unit / box.access.run)
-        alone = begun if box.reads else 0.0
+    def add(self, box: BufferFootprint, cache: CacheGeometry, times: float, held: float = 0.0) -> None:
+        """Count what a box moves; neighbours in runs of `held` bytes are there until all of them were wanted."""
+        key, moved, begun = (box.place, box.name), box.units(cache.unit).total * times, float(PREFETCHED * cache.unit)
+        alone = box.access.alone(begun, cache.streams)
         if not box.reads:
-            self.stored[key] = self.stored.get(key, 0.0) + moved * min(1.0, PREFETCHED * unit / max(box.access.run, run))
+            self.stored[key] = self.stored.get(key, 0.0) + moved * (min(alone, begun / held) if held else alone)
+            alone = 0.0
         self.alone[key] = self.alone.get(key, 0.0) + moved * alone
         self.ahead[key] = self.ahead.get(key, 0.0) + moved * (1 - alone)
         if box.writes:
@@ -72,14 +74,14 @@ class CacheTraffic:
 def cache_geometries(machine: Machine) -> tuple[CacheGeometry, ...]:
     """The caches of a machine, nearest first."""
     return tuple(
-        CacheGeometry(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, KEPT[min(level, 2)])
+        CacheGeometry(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, KEPT[min(level, 2)], machine.streams)
         for level, cache in enumerate(machine.caches)
     )
 
 
 def tlb_geometry(machine: Machine) -> CacheGeometry:
     """The last level of the TLB."""
-    return CacheGeometry(machine.pages.size, 1, machine.pages.entries, KEPT[0])
+    return CacheGeometry(machine.pages.size, 1, machine.pages.entries, KEPT[0], machine.streams)
 
 
 def cache_traffic(top: LoopScope, cache: CacheGeometry) -> CacheTraffic:
@@ -104,7 +106,7 @@ def _add_traffic(here: LoopScope, cache: CacheGeometry, times: float, left: Mapp
             name = box.name
             share = held.get(name, 0.0) * left.get(name, 1.0)
             if share > 0:
-                found.add(box, box.units(cache.unit), cache.unit, times * share, neighbours[name])
+                found.add(box, cache, times * share, neighbours[name])
     if max(rest.values(), default=0.0) < 1e-3:
         return
     runs = times * here.trips
@@ -112,7 +114,7 @@ def _add_traffic(here: LoopScope, cache: CacheGeometry, times: float, left: Mapp
         _add_traffic(inner, cache, runs, rest, found)
     for box in here.once:
         if box.place in here.places and rest[box.name] > 0:
-            found.add(box, box.units(cache.unit), cache.unit, runs * rest[box.name])
+            found.add(box, cache, runs * rest[box.name])
 
 
 def _lost(here: LoopScope, cache: CacheGeometry) -> tuple[float, ...]:

@@ -45,7 +45,7 @@ from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, sides_
 from tensorlang.schedules.legality.code_size import function_size
 from tensorlang.schedules.model.latencies import latencies
 from tensorlang.schedules.model.parts import Divided, Loop, Part, Statement
-from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, run_of
+from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, runs_of
 from tensorlang.schedules.rewriting.edit import loops
 
 EXTREMUM: Final = 3.0
@@ -290,7 +290,7 @@ class _Reader:
         extents, strides = self._shape(buffer)
         offsets, terms = zip(*map(self._index, index), strict=True) if index else ((), ())
         access = LinearAccess(buffer, buffer.dtype.bytes, extents, strides, offsets, terms, reads, writes, streams)
-        return access._replace(run=run_of(access, self.around))
+        return access._replace(runs=runs_of(access, self.around))
 
     def _shape(self, buffer: Buffer) -> tuple[tuple[float, ...], tuple[float, ...]]:
         known = self.shapes.get(buffer.name)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace as replaced
 from typing import Final
 
 from tensorlang.schedules.model.parts import Loop, Part, Statement, paths
-from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, follow, run_of
+from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, follow, runs_of
 
 PACKED: Final = "_pack"
 """What the names of packed copies end with."""
@@ -205,7 +205,7 @@ class Sketch:
             [
                 access
                 if all(map(old.isdisjoint, access.terms))
-                else access.over(tuple([followed(terms) for terms in access.terms]), access.run)
+                else access.over(tuple([followed(terms) for terms in access.terms]), access.runs)
                 for access in self.statement.accesses
             ]
         )
@@ -249,7 +249,7 @@ def _from_registers(consumer: Statement, writes: Sequence[LinearAccess]) -> Stat
             if list(own.values()) not in ([], [Term(1.0)]) or any(axes.setdefault(loop, terms) != terms for loop in own):
                 return None
     rest = tuple(
-        access.over(tuple(follow(terms, axes) for terms in access.terms), access.run)
+        access.over(tuple(follow(terms, axes) for terms in access.terms), access.runs)
         for access in consumer.accesses
         if access.buffer.name not in made
     )
@@ -294,5 +294,5 @@ def _numbered(parts: Sequence[Part], around: list[tuple[str, float]], places: It
         if isinstance(part, Loop):
             yield part._replace(body=tuple(_numbered(part.body, [*around, (part.name, part.trips)], places)))
         else:
-            accesses = tuple([access.over(access.terms, run_of(access, around)) for access in part.accesses])
+            accesses = tuple([access.over(access.terms, runs_of(access, around)) for access in part.accesses])
             yield part._replace(place=next(places), accesses=accesses)

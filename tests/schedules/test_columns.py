@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -29,13 +31,13 @@ def test_a_division_takes_the_divider(cpu: str) -> None:
     assert divided(8.0).estimate(cpu).seconds < least  # a factor
 
 
-def standardised(rows: int, columns: int) -> tl.Tensor:
+def standardised(rows: int, columns: int) -> Any:
     x, k = tl.placeholder((rows, columns), name="X"), tl.reduce_axis(rows, name="k")
     spread = tl.compute((columns,), lambda j: tl.sum(x[k, j] ** 2, axis=k), name="spread")
     return tl.compute((rows, columns), lambda i, j: x[i, j] / tl.sqrt(spread[j] + 1.0), name="Y")
 
 
-def rooted(rows: int, columns: int, *, shared: bool) -> tl.Tensor:
+def rooted(rows: int, columns: int, *, shared: bool) -> Any:
     x, scale = tl.placeholder((rows, columns), name="X"), tl.placeholder((rows, columns) if not shared else (columns,), name="scale")
     return tl.compute((rows, columns), lambda i, j: x[i, j] * tl.sqrt(scale[j] if shared else scale[i, j]), name="Y")
 

@@ -119,7 +119,7 @@ def test_what_a_cache_fetches_is_near_what_a_simulated_one_does(order, lines):
     parts = program(s.nest)
     stores = [box for box in scope(parts).once if box.writes]
     assert [box.name for box in stores] == ["C", "C"] or [box.name for box in stores] == ["C"]
-    found = cache_traffic(scope(parts), CacheGeometry(LINE, 1, lines, (0.9, 1.1)))
+    found = cache_traffic(scope(parts), CacheGeometry(LINE, 1, lines, (0.9, 1.1), 32))
     fetched = sum(found.ahead.values()) + sum(found.alone.values())
     simulated = misses(list(addresses(parts)), lines)
     assert simulated / 2.5 - 8 <= fetched <= 2.5 * simulated + 8

@@ -19,7 +19,6 @@ from tensorlang.ir import Const, Load
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.issue import INSTRUCTION
 from tensorlang.schedules.model.sketch import PACKED, Sketch, numbered
-from tensorlang.schedules.model.walks import STREAMS
 from tensorlang.schedules.strategies.analysis.stages import tensor_of
 from tensorlang.schedules.strategies.contractions.register_tile import RegisterTiles
 from tensorlang.schedules.strategies.contractions.sketch import TilingSketches
@@ -30,8 +29,6 @@ from tensorlang.system.lazy import cached_property
 
 DEPTH: Final = 256
 """The depth at which orders are compared beside whole sums: in the middle of those that panels in caches have."""
-FOLLOWED: Final = STREAMS
-"""The depth at which orders are compared whose rows are read in place: so many are fetched ahead at once, and none is waited for."""
 PICKED_DEPTH: Final = 32
 """The same where data pick panels, of which a cache holds a part each."""
 SHORT: Final = 3e-6
@@ -97,7 +94,7 @@ class BlockingSearch:
     def _middle(self) -> int:
         return self._nearest(PICKED_DEPTH if self._picked else DEPTH)
 
-    def _nearest(self, wanted: int) -> int:
+    def _nearest(self, wanted: float) -> int:
         return int(min(self.values["depth"], key=lambda depth: abs(depth - wanted)))
 
     @property
@@ -127,9 +124,10 @@ class BlockingSearch:
                 yield {"order": order, **packing}
 
     def _in_place(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """A point's tile in every order, with nothing packed and a depth of as many rows as are fetched ahead at once."""
+        """A point's tile in every order, with nothing packed and a depth of as many rows as are followed at once: none is waited for."""
         plain = dict.fromkeys((name for name in PACKS if name in self.values), False)
-        return ({**config, **plain, "order": order, "depth": self._nearest(FOLLOWED)} for order in self.values["order"])
+        followed = self._nearest(self.tiles.machine.core.streams)
+        return ({**config, **plain, "order": order, "depth": followed} for order in self.values["order"])
 
     def _orders_and_depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Every order at every depth: of panels that data pick, the ones that a part of the depth leaves in a cache decide both."""
