@@ -53,8 +53,8 @@ def _lines(found: Sequence[Mapping[str, Any]], left: Mapping[str, str]) -> Itera
             cold, warm = (one["built"][OURS][state]["compile"] for state in ("cold", "warm"))
             yield _row(one["model"], f"{cold:.2f}", f"{warm:.2f}", f"{warm / cold:.3f}")
     yield (
-        "\nMegabytes of memory that this process had at most, its libraries included. What ours takes more when nothing is kept is LLVM: its "
-        "pages, and its heap after some sixty kernels, which other processes would have if they compiled.\n"
+        "\nMegabytes of memory that this process had at most, its libraries included. What ours takes more when nothing is kept is LLVM: "
+        "its pages, and its heap after some sixty kernels, which other processes would have if they compiled.\n"
     )
     yield from _built(found, engines, "peak_mb", "{:.0f}")
 
