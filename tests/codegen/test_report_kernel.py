@@ -15,7 +15,7 @@ import tensorlang as tl
 from tensorlang.codegen.calling.sample_operands import values
 from tensorlang.codegen.cost.operation_count import OperationCount
 from tensorlang.codegen.reports import machine
-from tensorlang.codegen.reports.levels import levels
+from tensorlang.codegen.reports.levels import HOMES, levels
 from tensorlang.codegen.reports.machine import Rates
 from tensorlang.codegen.reports.report import Report
 from tensorlang.codegen.reports.spelling import percent, rate, seconds, size
@@ -207,7 +207,8 @@ def test_working_sets_are_those_of_the_tiles() -> None:
 def test_what_moves_is_what_the_model_says() -> None:
     schedule = blocked()
     found, said = tl.build(schedule).report(repeats=2), schedule.estimate()
-    assert found.sent == {"L1": round(said.bytes["L1"]), "L2": round(said.bytes["L2"])}  # 48 KiB are in no further level
+    levels_of_48_kib = HOMES[: HOMES.index(found.home) + 1]
+    assert found.sent == {name: round(said.bytes[name]) for name in levels_of_48_kib}
     assert said.bytes["L1"] == 4 * (2 * 64**3 + 3 * 64**2)  # A and B for each product; C as 0, before and after its sums
 
 
