@@ -169,8 +169,8 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         asked[name] = asked.get(name, 0.0) + now + later * ports.window / (slots + STEP)
     arithmetic, memory = arithmetic * first.share, memory * first.share
     for tile in rest:
-        more, moved, _ = body.cycles(tile)
-        arithmetic, memory = arithmetic + more * tile.share, memory + moved * tile.share
+        more, more_memory, _ = body.cycles(tile)
+        arithmetic, memory = arithmetic + more * tile.share, memory + more_memory * tile.share
     return Cycles(arithmetic * times, memory * times, moved * times, ahead, asked, split)
 
 

@@ -225,6 +225,20 @@ def test_lanes_load_a_vector_and_rows_a_number() -> None:
     assert s.estimate("znver4").bytes["L1"] == 20 * (32 * (6 + 64) + 6 * 64) * 4
 
 
+def test_a_last_tile_that_is_not_whole_is_loaded_and_stored_too() -> None:
+    """Of 100 rows in tiles of 64, and of 96: about as many bytes for each row."""
+    found = []
+    for rows in (96, 100):
+        x = tl.placeholder((rows, 64), name="x")
+        s = tl.Schedule(tl.compute((64, rows), lambda j, i, x=x: x[i, j] + 1.0, name="y"))
+        s.reorder("i", "j")
+        outer, inner = s.split("i", 64, tail="peel")
+        s.reorder(outer, "j", inner)
+        s.unroll(inner)
+        found.append(s.estimate("znver4").bytes["L1"] / rows)
+    assert found[0] == pytest.approx(found[1], rel=0.1) and found[0] >= 2 * 64 * 4
+
+
 def test_a_stage_that_is_gone_has_no_levels() -> None:
     assert levels(blocked().nest, "inlined", {}, CACHES) == ()
 
