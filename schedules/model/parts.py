@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from tensorlang.schedules.model.walks import LinearAccess
@@ -43,6 +43,11 @@ class Statement(NamedTuple):
     carried: tuple[tuple[str, tuple[int, ...], float], ...] = ()
     edges: float = 0.0
     divided: tuple[Divided, ...] = ()
+
+    def over(self, follow: Callable[[frozenset[str]], frozenset[str]]) -> Statement:
+        """The statement with its conditions and divisions over what loops become; not its accesses, nor what its result moves with."""
+        divided = tuple([part._replace(loops=follow(part.loops)) for part in self.divided])
+        return self._replace(conditions=tuple(map(follow, self.conditions)), divided=divided)
 
 
 class Loop(NamedTuple):

@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from tensorlang.ir import Buffer
 from tensorlang.schedules.model.parts import Loop, Statement
-from tensorlang.schedules.model.sketch import Sketch
+from tensorlang.schedules.model.sketch import Sketch, made_of
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, follow
 from tensorlang.system.lazy import cached_property
 
@@ -57,7 +58,7 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
                 axes |= dict.fromkeys(walked, terms)
                 shifts |= dict.fromkeys(walked, float(offset))
             own = [_moved(read, axes, shifts) for read in reads]
-            more = _over(producer.statement, {name: frozenset(terms) for name, terms in axes.items()}, frozenset())
+            more = producer.statement.over(partial(_where_read, axes=axes))
             statement = statement._replace(
                 operations=statement.operations + more.operations,
                 conditions=statement.conditions + more.conditions,
@@ -88,20 +89,14 @@ def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: b
         reader.statement = reader.statement._replace(accesses=tuple(accesses))
     axes, shifts, trips = box.axes, box.shifts, box.trips
     reads = (_moved(read, axes, shifts) for read in producer.statement.accesses if read is not made)
-    statement = _over(producer.statement, {name: frozenset(terms) for name, terms in axes.items()})
-    statement = statement._replace(accesses=(*reads, box.write()))
+    statement = producer.statement.over(partial(made_of, axes=axes))._replace(accesses=(*reads, box.write()))
     loops = (loop._replace(trips=trips.get(loop.name, loop.trips)) for loop in producer.loops)
     return Sketch(statement, [loop for loop in loops if loop.trips > 1 or loop.name not in trips])
 
 
-def _over(statement: Statement, axes: Mapping[str, frozenset[str]], rest: frozenset[str] | None = None) -> Statement:
-    """A statement whose conditions and divisions follow other loops; those without are their own, or `rest`."""
-
-    def followed(loops: frozenset[str]) -> frozenset[str]:
-        return frozenset[str]().union(*(axes.get(name, frozenset((name,)) if rest is None else rest) for name in loops))
-
-    divided = tuple(part._replace(loops=followed(part.loops)) for part in statement.divided)
-    return statement._replace(conditions=tuple(map(followed, statement.conditions)), divided=divided)
+def _where_read(loops: frozenset[str], axes: Mapping[str, Terms]) -> frozenset[str]:
+    """The reader's loops of which the producer's are made: others are no loops where it is inlined."""
+    return made_of(loops & axes.keys(), axes)
 
 
 class _Side(NamedTuple):

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace as replaced
+from functools import partial
 from typing import Final
 
 from tensorlang.schedules.model.parts import Loop, Part, Statement, paths
@@ -258,9 +259,7 @@ def _from_registers(consumer: Statement, writes: Sequence[LinearAccess]) -> Stat
 
 def _followed(statement: Statement, axes: Mapping[str, Terms]) -> Statement:
     """A statement that moves with loops of which others are made, but for its accesses."""
-    conditions = tuple([_made_of(loops, axes) for loops in statement.conditions])
-    divided = tuple([part._replace(loops=_made_of(part.loops, axes)) for part in statement.divided])
-    return statement._replace(moving=_made_of(statement.moving, axes), conditions=conditions, divided=divided)
+    return statement.over(partial(made_of, axes=axes))._replace(moving=made_of(statement.moving, axes))
 
 
 def _without(statement: Statement, buffers: Collection[str]) -> Statement:
@@ -279,7 +278,8 @@ def _parts_without(part: Part, buffers: Collection[str]) -> Iterator[Part]:
             yield left
 
 
-def _made_of(loops: frozenset[str], axes: Mapping[str, Terms]) -> frozenset[str]:
+def made_of(loops: frozenset[str], axes: Mapping[str, Terms]) -> frozenset[str]:
+    """The loops of which loops are made, where that is not themselves."""
     old = loops & axes.keys()
     return (loops - old).union(*(axes[name] for name in old)) if old else loops
 

@@ -64,11 +64,11 @@ class StageKinds:
         if not lanes:
             return replace(rows, vector=None, run=None)
         if not info.ragged.bounded:
-            abreast = Abreast.of(rows, self.machine, self.plain)
-            turned = abreast or Transpose.of(info, self.machine, self.threads, self.plain) or SideBySide.of(rows, self.machine, self.plain)
-            other = turned or Columns.of(rows, self.machine, self.plain)
-            if other is not None:
-                return other
+            found: RowStrategy | None = Abreast.of(rows, self.machine, self.plain)
+            found = found or Transpose.of(info, self.machine, self.threads, self.plain)
+            found = found or SideBySide.of(rows, self.machine, self.plain) or Columns.of(rows, self.machine, self.plain)
+            if found is not None:
+                return found
         return rows.asking_ahead(self.machine) if asks_ahead else rows
 
 

@@ -167,9 +167,8 @@ class BlockingSearch:
     def seconds(self, config: Mapping[str, Any]) -> tuple[float, float]:
         """What a point takes by the cost model, and of that to pack panels."""
         found = estimated(self.sketches.parts(config), self.tiles.machine.core)
-        return found.seconds + self._waiting(config) + self._apart(config), sum(
-            seconds for stage, seconds in found.stages.items() if stage.endswith(PACKED)
-        )
+        packing = sum(seconds for stage, seconds in found.stages.items() if stage.endswith(PACKED))
+        return found.seconds + self._waiting(config) + self._apart(config), packing
 
     def _seconds(self, config: Mapping[str, Any]) -> float:
         """What a point would take by the cost model, more where it is not plain; infinity where it is none of the space."""
@@ -209,9 +208,7 @@ class BlockingSearch:
 
         A point computes these, more where tiles end within a vector, and what else it does takes time too.
         """
-        core, kernel = self.tiles.machine.core, self.tiles.kernel
-        sketch = Sketch.of(self.sketches.plain, kernel.roles.stage.name)
-        each = sketch.statement.operations
+        core, kernel, each = self.tiles.machine.core, self.tiles.kernel, self._plain.statement.operations
         if kernel.products > 1:
             each = min(each, INSTRUCTION) / kernel.products
         return self._vectors * each / core.ports.arithmetic / core.hertz
@@ -219,19 +216,22 @@ class BlockingSearch:
     @cached_property
     def _stored(self) -> float:
         """Seconds in which sums in parts, two at least, are stored, each time by a statement of its own."""
-        core, roles = self.tiles.machine.core, self.tiles.kernel.roles
-        sketch = Sketch.of(self.sketches.plain, roles.stage.name)
-        steps = math.prod(sketch.trips(loop.loop) for loop in roles.stage.reduced)
-        return 2 * self._vectors / steps / core.ports.stores / core.hertz if self.tiles.kernel.products == 1 else 0.0
+        core, kernel = self.tiles.machine.core, self.tiles.kernel
+        steps = math.prod(self._plain.trips(loop.loop) for loop in kernel.roles.stage.reduced)
+        return 2 * self._vectors / steps / core.ports.stores / core.hertz if kernel.products == 1 else 0.0
 
     @cached_property
     def _vectors(self) -> float:
         """Vectors of all iterations; where an instruction adds products, of each of these."""
-        core, kernel = self.tiles.machine.core, self.tiles.kernel
-        sketch = Sketch.of(self.sketches.plain, kernel.roles.stage.name)
-        iterations, lanes = math.prod(loop.trips for loop in sketch.loops), core.lanes(sketch.statement.bits)
-        row = math.prod(sketch.trips(loop.loop) for loop in kernel.roles.vector.loops)
+        kernel, plain = self.tiles.kernel, self._plain
+        iterations, lanes = math.prod(loop.trips for loop in plain.loops), self.tiles.machine.core.lanes(plain.statement.bits)
+        row = math.prod(plain.trips(loop.loop) for loop in kernel.roles.vector.loops)
         return iterations / lanes if kernel.products > 1 else iterations / row * math.ceil(row / lanes - ROUNDING)
+
+    @cached_property
+    def _plain(self) -> Sketch:
+        """The contraction before it is scheduled."""
+        return Sketch.of(self.sketches.plain, self.tiles.kernel.roles.stage.name)
 
     def _apart(self, config: Mapping[str, Any]) -> float:
         """Seconds of the consumer where it is not computed from the tiles of a point."""

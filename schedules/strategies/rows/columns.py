@@ -16,16 +16,13 @@ from functools import partial
 from typing import Any, Final
 
 from tensorlang.ir import For
-from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo
-from tensorlang.schedules.strategies.descent import OTHER_WAY
-from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.processor import Processor
-from tensorlang.schedules.strategies.rows.reordered import schedule_reordered
+from tensorlang.schedules.strategies.rows.reordered import cheapest_order, schedule_reordered
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 
 VECTORS: Final = (1, 2, 4, 8)
@@ -54,21 +51,15 @@ class Columns:
     def of(cls, rows: RowVectors, machine: Processor, plain: Sequence[Part]) -> Columns | None:
         """The rows inside of strips; None where columns share nothing costly, or it is predicted to be as fast row by row."""
         stage = rows.stage
-        if stage.reduced or stage.is_idle or stage.conditional or rows.vector is None or rows.run is not None:
-            return None
-        if len(stage.outer) < 2 or rows.vector is not stage.outer[-1]:
+        if not rows.may_be_reordered or len(stage.outer) < 2 or rows.vector is not stage.outer[-1]:
             return None
         down, across = (loop.loop for loop in stage.outer[-2:])
         shared = Sketch.of(plain, stage.name).statement.divided
         if not any(across in part.loops and down not in part.loops for part in shared):
             return None
         found = cls(rows, stage.outer[-2])
-        least = seconds_in_lanes(stage, rows.vector, plain, machine) * OTHER_WAY
-        for vectors in VECTORS:
-            seconds = estimated(found._sketched(plain, vectors), machine.core).seconds
-            if seconds < least:
-                least, found = seconds, replace(found, vectors=vectors)
-        return found if found.vectors else None
+        vectors = cheapest_order(rows, plain, machine, VECTORS, partial(found._sketched, plain))
+        return None if vectors is None else replace(found, vectors=vectors)
 
     def _order(self, outer: str, inner: str) -> list[str]:
         return [*(loop.loop for loop in self.stage.outer[:-2]), outer, self.down.loop, inner]

@@ -1,14 +1,32 @@
-"""Stages whose loops run in another order than rows do, where that is still legal when their turn comes."""
+"""Stages whose loops run in another order than rows do, where that is predicted to be faster, and still legal when their turn comes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from tensorlang.errors import ScheduleError
+from tensorlang.schedules.model.estimate import estimated
+from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.loops.thread_loop import parallelize
+from tensorlang.schedules.strategies.descent import OTHER_WAY
+from tensorlang.schedules.strategies.loops.thread_loop import parallelize, seconds_in_lanes
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.rows import RowVectors
+
+Way = TypeVar("Way")
+
+
+def cheapest_order(
+    rows: RowVectors, plain: Sequence[Part], machine: Processor, ways: Iterable[Way], sketched: Callable[[Way], tuple[Part, ...]]
+) -> Way | None:
+    """The way to run a stage that the cost model predicts to be fastest, of those that are worth their code beside rows; None: rows."""
+    least, found = seconds_in_lanes(rows.stage, rows.vector, plain, machine) * OTHER_WAY, None
+    for way in ways:
+        seconds = estimated(sketched(way), machine.core).seconds
+        if seconds < least:
+            least, found = seconds, way
+    return found
 
 
 def schedule_reordered(

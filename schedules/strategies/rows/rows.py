@@ -95,6 +95,12 @@ class RowVectors:
         sketch.mark(sketch.split(vector.loop, self.lanes, self.lanes)[1], "vector")
         return replace(self, apart=alone < OTHER_WAY * estimated(numbered(sketch.parts()), machine.core).seconds)
 
+    @property
+    def may_be_reordered(self) -> bool:
+        """Is it elements in lanes of one loop, without sums or conditions, so that other loops may have the lanes or stand inside?"""
+        stage = self.stage
+        return self.vector is not None and self.run is None and not (stage.reduced or stage.is_idle or stage.conditional)
+
     def asking_ahead(self, machine: Processor) -> RowVectors:
         """The same, where operands from afar may be asked for ahead."""
         return replace(self, far=operands_from_afar(self.stage, self.vector, machine))

@@ -20,16 +20,13 @@ from typing import Any, Final
 
 from tensorlang.ir import For
 from tensorlang.schedules.legality.code_size import instructions
-from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size
-from tensorlang.schedules.strategies.descent import OTHER_WAY
-from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.processor import Processor
-from tensorlang.schedules.strategies.rows.reordered import schedule_reordered
+from tensorlang.schedules.strategies.rows.reordered import cheapest_order, schedule_reordered
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 
 MOST_INSIDE: Final = 16
@@ -61,7 +58,7 @@ class SideBySide:
     def of(cls, rows: RowVectors, machine: Processor, plain: Sequence[Part]) -> SideBySide | None:
         """The loop over blocks; None where there are none that are small, or lanes inside of them are predicted to be as fast."""
         stage = rows.stage
-        if stage.reduced or stage.is_idle or stage.conditional or rows.vector is None or rows.run is not None:
+        if not rows.may_be_reordered:
             return None
         short = 1
         while short < len(stage.outer) and prod(map(size, stage.outer[-short:])) <= MOST_INSIDE:
@@ -72,12 +69,8 @@ class SideBySide:
         if instructions(stage.store) * prod(map(size, inside)) > MOST_COPIED:
             return None
         found = cls(rows, across, inside)
-        least = seconds_in_lanes(stage, rows.vector, plain, machine) * OTHER_WAY
-        for lanes in found._counts:
-            seconds = estimated(found._sketched(plain, lanes), machine.core).seconds
-            if seconds < least:
-                least, found = seconds, replace(found, lanes=lanes)
-        return found if found.lanes else None
+        lanes = cheapest_order(rows, plain, machine, found._counts, partial(found._sketched, plain))
+        return None if lanes is None else replace(found, lanes=lanes)
 
     @property
     def _counts(self) -> tuple[int, ...]:

@@ -14,21 +14,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any, Final
 
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import Const, For
-from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.rewriting.edit import literal_extent, path_to_store, stores
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, tensor_of
-from tensorlang.schedules.strategies.descent import OTHER_WAY
-from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.processor import Processor
-from tensorlang.schedules.strategies.rows.reordered import schedule_reordered
+from tensorlang.schedules.strategies.rows.reordered import cheapest_order, schedule_reordered
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 
 VECTORS: Final = (1, 2, 4)
@@ -63,9 +61,8 @@ class Steps:
     def of(cls, rows: RowVectors, plain: Schedule, parts: Sequence[Part], machine: Processor) -> Steps | None:
         """The loop over steps; None where there is none, or elements look at others."""
         stage, own = rows.stage, {buffer.name for buffer in rows.stage.store.buffers}
-        if rows.vector is None or rows.run is not None or stage.reduced or stage.is_idle or stage.conditional:
-            return None
-        if not any(tensor_of(load).name in own for load in stage.loads) or not all(map(is_literal, stage.outer)):
+        reads_itself = any(tensor_of(load).name in own for load in stage.loads)
+        if not rows.may_be_reordered or not reads_itself or not all(map(is_literal, stage.outer)):
             return None
         around = [part for part in path_to_store(plain.nest, stage.store) if isinstance(part, For) and part not in stage.loops]
         if not around or rows.vector is not stage.outer[-1] or {store.stage for store in stores(around[-1])} != {stage.name}:
@@ -79,14 +76,9 @@ class Steps:
 
     def sized(self, plain: Sequence[Part], machine: Processor) -> Steps:
         """The same with the vectors and the steps that the cost model names, where it predicts them to be faster than step by step."""
-        least = seconds_in_lanes(self.stage, self.rows.vector, plain, machine) * OTHER_WAY
-        found = self
-        for vectors in VECTORS:
-            for count in self._counts():
-                seconds = estimated(self._sketched(plain, vectors, count), machine.core).seconds
-                if seconds < least:
-                    least, found = seconds, replace(self, vectors=vectors, together=count)
-        return found
+        ways = product(VECTORS, self._counts())
+        vectors, together = cheapest_order(self.rows, plain, machine, ways, lambda way: self._sketched(plain, *way)) or (0, 0)
+        return replace(self, vectors=vectors, together=together)
 
     def _counts(self) -> Iterator[int]:
         """Steps after which the places of a ring are the same again, once and twice."""

@@ -136,8 +136,8 @@ class _Weighing:
         apart = seconds(self.parts.group(one), self.target) + seconds(self.parts.group(other), self.target)
         group = self.parts.group(one, other)
         joint = seconds(group, self.target)
-        several = all(any(map(_multiplies, self.parts.nodes(part))) for part in (one, other))
-        return joint < math.inf and joint <= (GAIN if several and not _small(group) else 1.0) * apart
+        large = _both_multiply(self.parts, one, other) and not _small(group)
+        return joint < math.inf and joint <= (GAIN if large else 1.0) * apart
 
 
 def _along(parts: Clusters, weigh: _Weighing) -> bool:
@@ -148,7 +148,7 @@ def _along(parts: Clusters, weigh: _Weighing) -> bool:
 def _may_gain(parts: Clusters, above: int, part: int) -> bool:
     """Of two products: is no operand of theirs larger than what is between them, or are they small?"""
     products = [node for one in (above, part) for node in parts.nodes(one) if _multiplies(node)]
-    if not all(any(map(_multiplies, parts.nodes(one))) for one in (above, part)):
+    if not _both_multiply(parts, above, part):
         return True
     between = [value for node in parts.nodes(above) for value in node.results if part in parts.users(value)]
     largest = max(size(value.type) for value in between)
@@ -174,7 +174,7 @@ def _alike(parts: Clusters, one: int, other: int) -> bool:
     first, second = parts.group(one), parts.group(other)
     if first.pointwise and second.pointwise:
         return first.nodes[-1].results[0].shape == second.nodes[-1].results[0].shape
-    return all(any(map(_multiplies, group.nodes)) for group in (first, second)) and _small(parts.group(one, other))
+    return _both_multiply(parts, one, other) and _small(parts.group(one, other))
 
 
 def _small(group: Group) -> bool:
@@ -189,6 +189,10 @@ def _multiplies(node: Node) -> bool:
     """Is there a stage that reads more than one operand several times: a product, a convolution?"""
     stages = of_node(node).access.stages
     return any(sum(read.relation == "several" for read in stage.reads) > 1 for stage in stages)
+
+
+def _both_multiply(parts: Clusters, one: int, other: int) -> bool:
+    return all(any(map(_multiplies, parts.nodes(part))) for part in (one, other))
 
 
 def _depth(group: Group) -> int:

@@ -27,12 +27,14 @@ TAPS: Final = 3
 """Of a window along each axis."""
 PLACES: Final = TILE + TAPS - 1
 """Elements of the image that a tile reads along each axis, and products for each."""
+RANK: Final = 4
+"""Axes of a weight."""
 G: Final = ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0))
 
 
 def winograd_weight(weight: tl.Tensor) -> tl.Tensor:
     """What `conv2d_winograd` multiplies with: (3, 3, C, O) -> (4, 4, C, O)."""
-    if weight.shape[:2] != (TAPS, TAPS) or len(weight.shape) != PLACES:
+    if weight.shape[:2] != (TAPS, TAPS) or len(weight.shape) != RANK:
         raise tl.DefinitionError(f"winograd_weight takes a weight of (3, 3, C, O), not {weight!r}")
     table = tl.buffer(np.array(G, weight.dtype.numpy), name="G")
     r, s = tl.reduce_axis(TAPS, name="r"), tl.reduce_axis(TAPS, name="s")
@@ -47,7 +49,7 @@ def winograd_weight(weight: tl.Tensor) -> tl.Tensor:
 def conv2d_winograd(input: tl.Tensor, weight: tl.Tensor, bias: tl.Tensor | None = None, padding: Pair = (0, 0)) -> tl.Tensor:
     """`conv2d_channels_last` of (N, H, W, C) with windows of 3 x 3 one apart -> (N, Y, X, O); `weight` is what `winograd_weight` makes."""
     images, high, wide, channels = input.shape
-    if weight.shape[:3] != (PLACES, PLACES, channels) or len(weight.shape) != PLACES:
+    if weight.shape[:3] != (PLACES, PLACES, channels) or len(weight.shape) != RANK:
         raise tl.DefinitionError(f"conv2d_winograd takes a weight of (4, 4, {channels}, O), as winograd_weight makes it, not {weight!r}")
     outputs = weight.shape[3]
     rows, columns = high + 2 * padding[0] - TAPS + 1, wide + 2 * padding[1] - TAPS + 1
