@@ -83,7 +83,8 @@ def _fixed(machine: Machine) -> Iterator[tuple[str, str]]:
     """What no calibration changes."""
     yield "vectors", f"{machine.registers} of {machine.vector_bits} bits"
     for place, cache in enumerate(machine.caches):
-        yield f"size of L{place + 1}", f"{cache.size >> 10:,} KiB, {cache.ways} ways"
+        sets = "sets by a hash" if cache.ways * machine.line == cache.size else f"{cache.ways} ways"
+        yield f"size of L{place + 1}", f"{cache.size >> 10:,} KiB, {sets}"
     yield "window", str(machine.ports.window)
     yield "overlap", str(machine.overlap)
 

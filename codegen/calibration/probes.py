@@ -83,7 +83,7 @@ class Bench:
         return [
             *found,
             Probe("chase pages", partial(self._around_pages, APART), SHORT),
-            Probe("chase lines", partial(self._around_pages, self.machine.line), SHORT),
+            Probe("chase lines", partial(self._around_pages, self.machine.line, start=WORD // 2), SHORT),
             Probe("pages of arrays", partial(self._strided, self.counts[-1], APART, of_arrays=True), SHORT),
             Probe("gather", self._gather),
             Probe("division", partial(self._recurring, kernels.quotients, 8), SHORT),
@@ -177,9 +177,9 @@ class Bench:
     def _chase_memory(self) -> BoundKernel:
         return self._chase(self._everywhere, self.machine.memory.latency)
 
-    def _chase(self, table: npt.NDArray[Any], latency: float, size: int = 0) -> BoundKernel:
+    def _chase(self, table: npt.NDArray[Any], latency: float, size: int = 0, start: int = 0) -> BoundKernel:
         """Through a table; `size` bytes of it are visited before, so that all are where they are when the chain comes by again."""
-        one, other, steps = np.zeros(1, np.int64), np.zeros(1, np.int64), max(int(CYCLES / latency / 2), 1)
+        one, other, steps = np.full(1, start, np.int64), np.zeros(1, np.int64), max(int(CYCLES / latency / 2), 1)
         calls = self._chased.bind(table, one, out=other, n=steps), self._chased.bind(table, other, out=one, n=steps)
         around = self._chased.bind(table, one, out=other, n=max(size // self.machine.line // 2, 1))
         return BoundKernel(_in_turn(calls), 2 * steps, around)
@@ -231,12 +231,12 @@ class Bench:
         turns = max(LOADS // count, 1)
         return BoundKernel(self._indexed.bind(table, np.tile(places, turns)), turns * count)
 
-    def _around_pages(self, apart: int) -> BoundKernel:
-        """A chain at random through as many lines as there are pages at most."""
-        table, count = self._small_pages, self.counts[-1]
-        places = np.random.default_rng(0).permutation(count) * (apart // WORD)
+    def _around_pages(self, apart: int, start: int = 0) -> BoundKernel:
+        """A chain at random through a line of each of many pages, or as many lines in a row; two share no element of the table."""
+        table, count = self._small_pages, min(self.beyond, LEAST) // APART
+        places = np.random.default_rng(0).permutation(count) * (apart // WORD) + start
         table[places] = np.roll(places, -1)
-        return self._chase(table, self.machine.pages.walk, count * self.machine.line)
+        return self._chase(table, self.machine.pages.walk, count * self.machine.line, start)
 
     def _alone(self, *, forked: bool) -> BoundKernel:
         threads = get_threads()

@@ -42,11 +42,15 @@ class Core(NamedTuple):
     """Issue, arithmetic, loads, stores, shuffles."""
     latency: int
     window: int
-    ways: tuple[int, int, int]
+    ways: tuple[int, int]
+    """Of L1 and L2; 0 where a hash of the address chooses the set, as in last levels (Maurice et al., RAID 2015). A Zen 4 has 1,024 rows of
+    256 bytes in L2 that are 8 KiB apart (a chain of loads takes 22 cycles there, as where they are 8,256 bytes apart)."""
     bandwidth: tuple[float, float, float, float]
     cycles: tuple[float, float, float, float]
-    pages: tuple[int, int, float]
-    """Bytes of a page, entries of the second TLB, cycles of a walk."""
+    pages: tuple[int, int, float] | tuple[int, int, float, int]
+    """Bytes of a page, entries of the second TLB, cycles of a walk; and the ways of that TLB, unless a hash chooses the set, as on Intel's
+    cores (Gras et al., USENIX Security 2018), or nobody knows: a Zen 4 keeps half as many of every second page, and a quarter of every
+    fourth."""
     streaming: float
     outstanding: float
     overlap: float
@@ -63,52 +67,53 @@ class Core(NamedTuple):
 
 TABLE: Final[dict[str, tuple[Core, ...]]] = {
     "x86_64": (
-        Core(3.4, 256, (4, 2, 2, 1, 1), 5, 60, (8, 8, 16), (64, 28, 14, 4.0), (4, 12, 40, 220), (4096, 1024, 35), 4.0, 10, 2.0,
+        Core(3.4, 256, (4, 2, 2, 1, 1), 5, 60, (8, 8), (64, 28, 14, 4.0), (4, 12, 40, 220), (4096, 1024, 35), 4.0, 10, 2.0,
              ((14, 21), (14, 21), 0.7), 3, "fog, intel: Haswell and Broadwell; ecm", "haswell broadwell x86-64-v3"),
-        Core(3.6, 256, (4, 2, 2, 1, 1), 4, 97, (8, 4, 16), (64, 30, 16, 5.0), (4, 12, 42, 240), (4096, 1536, 35), 5.0, 10, 2.0,
+        Core(3.6, 256, (4, 2, 2, 1, 1), 4, 97, (8, 4), (64, 30, 16, 5.0), (4, 12, 42, 240), (4096, 1536, 35), 5.0, 10, 2.0,
              ((5, 11), (6, 12), 1.5), 3, "fog, intel: Skylake client; ecm", "skylake cannonlake"),
-        Core(2.9, 512, (4, 2, 2, 1, 1), 4, 97, (8, 16, 11), (128, 34, 8, 3.8), (5, 14, 200, 260), (4096, 1536, 280), 3.0, 12, 2.0,
+        Core(2.9, 512, (4, 2, 2, 1, 1), 4, 97, (8, 16), (128, 34, 8, 3.8), (5, 14, 200, 260), (4096, 1536, 280), 3.0, 12, 2.0,
              ((10, 18), (12, 20), 1.5), 3,
              "fog, intel: Skylake server, 12 fill buffers; measured on a guest of a Cascade Lake: third level, memory, walks",
              "skylake-avx512 cascadelake cooperlake x86-64-v4"),
-        Core(3.0, 512, (5, 2, 2, 1, 1), 4, 160, (12, 20, 12), (128, 40, 10, 4.0), (5, 14, 75, 280), (4096, 2048, 50), 4.0, 12, 2.0,
+        Core(3.0, 512, (5, 2, 2, 1, 1), 4, 160, (12, 20), (128, 40, 10, 4.0), (5, 14, 75, 280), (4096, 2048, 50), 4.0, 12, 2.0,
              ((10, 18), (12, 20), 1.5), 3, "fog, intel: Ice Lake and Sunny Cove", "icelake-client icelake-server rocketlake tigerlake"),
-        Core(4.5, 256, (6, 2, 3, 2, 2), 4, 97, (12, 10, 12), (96, 48, 16, 6.0), (5, 15, 70, 330), (4096, 2048, 40), 6.0, 16, 2.0,
+        Core(4.5, 256, (6, 2, 3, 2, 2), 4, 97, (12, 10), (96, 48, 16, 6.0), (5, 15, 70, 330), (4096, 2048, 40), 6.0, 16, 2.0,
              ((5, 11), (6, 12), 1.5), 3, "fog, intel: Golden Cove with AVX2", "alderlake raptorlake"),
-        Core(3.0, 512, (6, 2, 2, 1, 1), 4, 97, (12, 16, 15), (128, 48, 9, 4.5), (5, 15, 150, 340), (4096, 2048, 50), 4.5, 16, 2.0,
+        Core(3.0, 512, (6, 2, 2, 1, 1), 4, 97, (12, 16), (128, 48, 9, 4.5), (5, 15, 150, 340), (4096, 2048, 50), 4.5, 16, 2.0,
              ((10, 18), (12, 20), 1.5), 3,
              "fog, intel: Golden Cove with AVX-512; measured on a virtual machine of a Granite Rapids: latency of the third level",
              "sapphirerapids emeraldrapids graniterapids"),
-        Core(3.6, 128, (4, 2, 2, 1, 2), 5, 96, (8, 8, 16), (32, 28, 14, 5.0), (4, 12, 40, 300), (4096, 1536, 40), 5.0, 8, 3.0,
+        Core(3.6, 128, (4, 2, 2, 1, 2), 5, 96, (8, 8), (32, 28, 14, 5.0), (4, 12, 40, 300), (4096, 1536, 40), 5.0, 8, 3.0,
              ((5, 10), (7, 14), 0.8), 2, "fog, amd family 17h: Zen", "znver1"),
-        Core(3.4, 256, (5, 2, 2, 1, 2), 5, 96, (8, 8, 16), (64, 28, 18, 6.0), (4, 12, 40, 320), (4096, 2048, 40), 6.0, 10, 3.0,
+        Core(3.4, 256, (5, 2, 2, 1, 2), 5, 96, (8, 8), (64, 28, 18, 6.0), (4, 12, 40, 320), (4096, 2048, 40), 6.0, 10, 3.0,
              ((5, 10), (7, 14), 0.8), 2, "fog, amd family 17h models 30h-: Zen 2", "znver2"),
-        Core(3.5, 256, (6, 2, 2, 1, 2), 4, 128, (8, 8, 16), (64, 30, 18, 4.5), (4, 12, 65, 400), (4096, 1400, 350), 6.0, 12, 4.0,
+        Core(3.5, 256, (6, 2, 2, 1, 2), 4, 128, (8, 8), (64, 30, 18, 4.5), (4, 12, 65, 400), (4096, 1400, 350), 6.0, 12, 4.0,
              ((3, 11), (5, 15), 0.8), 3,
              "fog, amd family 19h: Zen 3; measured on a virtual machine of a Milan: third level, memory, walks", "znver3"),
-        Core(3.7, 256, (6, 2, 2, 1, 2), 4, 128, (8, 8, 16), (64, 30, 20, 7.0), (4, 14, 50, 360), (4096, 3072, 40), 7.0, 16, 4.0,
+        Core(3.7, 256, (6, 2, 2, 1, 2), 4, 128, (8, 0), (64, 30, 26, 9.5), (4, 14, 52, 380), (4096, 3072, 85, 24), 8.0, 16, 4.0,
              ((3, 11), (5, 15), 0.8), 3,
-             "fog, amd family 19h models 10h-: Zen 4, 512 bits in two halves; measured on a virtual machine of a Genoa: streams",
+             "fog, amd family 19h models 10h-: Zen 4, 512 bits in two halves; measured on a virtual machine of a Genoa: sets of L2, third "
+             "level, memory, pages, streams",
              "znver4", 8),
-        Core(4.0, 512, (8, 2, 2, 1, 2), 4, 228, (12, 16, 16), (128, 60, 24, 7.0), (4, 14, 50, 400), (4096, 4096, 40), 10.0, 16, 4.0,
+        Core(4.0, 512, (8, 2, 2, 1, 2), 4, 228, (12, 16), (128, 60, 24, 7.0), (4, 14, 50, 400), (4096, 4096, 40), 10.0, 16, 4.0,
              ((6, 11), (10, 15), 0.8), 3, "amd family 1Ah: Zen 5 with the whole datapath", "znver5"),
     ),
     "aarch64": (
-        Core(2.5, 128, (4, 2, 2, 1, 2), 4, 60, (4, 8, 16), (32, 24, 12, 6.0), (4, 11, 80, 300), (4096, 1280, 40), 6.0, 10, 3.0,
+        Core(2.5, 128, (4, 2, 2, 1, 2), 4, 60, (4, 8), (32, 24, 12, 6.0), (4, 11, 80, 300), (4096, 1280, 40), 6.0, 10, 3.0,
              ((5, 10), (5, 10), 1.0), 2, "arm, Neoverse N1", "neoverse-n1 cortex-a76 cortex-a78"),
-        Core(2.6, 128, (8, 4, 3, 2, 4), 4, 120, (4, 8, 16), (48, 32, 16, 8.0), (4, 11, 80, 300), (4096, 2048, 40), 8.0, 16, 3.0,
+        Core(2.6, 128, (8, 4, 3, 2, 4), 4, 120, (4, 8), (48, 32, 16, 8.0), (4, 11, 80, 300), (4096, 2048, 40), 8.0, 16, 3.0,
              ((5, 10), (5, 10), 1.5), 2,
              "arm, Neoverse V1; V2 and N2 differ in sizes", "neoverse-v1 neoverse-v2 neoverse-n2 cortex-x1 cortex-x2 grace"),
-        Core(3.2, 128, (8, 4, 3, 2, 4), 4, 144, (8, 12, 12), (48, 32, 32, 16.0), (3, 16, 16, 320), (16384, 3072, 40), 16.0, 16, 4.0,
+        Core(3.2, 128, (8, 4, 3, 2, 4), 4, 144, (8, 12), (48, 32, 32, 16.0), (3, 16, 16, 320), (16384, 3072, 40), 16.0, 16, 4.0,
              ((2, 10), (3, 13), 1.5), 2, "apple, Firestorm and later performance cores", "apple-m1 apple-m2 apple-m3 apple-m4"),
     ),
 }  # fmt: skip
 """What is known, by architecture."""
 
 GENERIC: Final[dict[str, Core]] = {
-    "x86_64": Core(3.0, 256, (4, 2, 2, 1, 1), 4, 96, (8, 8, 16), (64, 28, 14, 5.0), (4, 13, 50, 280), (4096, 1536, 40), 5.0, 10, 2.5,
+    "x86_64": Core(3.0, 256, (4, 2, 2, 1, 1), 4, 96, (8, 8), (64, 28, 14, 5.0), (4, 13, 50, 280), (4096, 1536, 40), 5.0, 10, 2.5,
                    ((5, 11), (6, 13), 1.0), 3, "between Skylake and Zen 2", ""),
-    "aarch64": Core(2.4, 128, (4, 2, 2, 1, 2), 4, 60, (4, 8, 16), (32, 24, 12, 5.0), (4, 12, 60, 280), (4096, 1024, 40), 5.0, 8, 3.0,
+    "aarch64": Core(2.4, 128, (4, 2, 2, 1, 2), 4, 60, (4, 8), (32, 24, 12, 5.0), (4, 12, 60, 280), (4096, 1024, 40), 5.0, 8, 3.0,
                     ((7, 13), (7, 13), 1.0), 3, "Neoverse N1, with less memory", ""),
 }  # fmt: skip
 """A core of which only the architecture is known."""
@@ -156,7 +161,7 @@ def _described(arch: str, cpu: str, row: str, vector_bits: int, registers: int, 
         1 / division[0] / halves, 1 / root[0] / halves, gathers,
     )  # fmt: skip
     levels = (sizes.l1, sizes.l2, sizes.l3) if sizes.l3 > sizes.l2 else (sizes.l1, sizes.l2)
-    ways = [_ways(size, usual) for size, usual in zip(levels[:2], core.ways, strict=False)] + [core.ways[2]]
+    ways = [_ways(size, usual) for size, usual in zip(levels, (*core.ways, 0), strict=False)]
     caches = tuple(Cache(*level) for level in zip(levels, ways, core.bandwidth, core.cycles, strict=False))
     memory = Memory(core.bandwidth[-1], core.cycles[-1], core.streaming)
     return Machine(
@@ -166,8 +171,10 @@ def _described(arch: str, cpu: str, row: str, vector_bits: int, registers: int, 
 
 
 def _ways(size: int, usual: int) -> int:
-    """The ways of a cache of one core, near those that are usual: its sets are a power of two, of which an address has some bits."""
+    """The ways of a cache, near those that are usual: its sets are a power of two, of which an address has some bits, or one for a hash."""
     lines = max(1, size // LINE_BYTES)
+    if not usual:
+        return lines
     return min((lines >> bits for bits in range(lines.bit_length())), key=lambda ways: (abs(ways - usual), ways))
 
 

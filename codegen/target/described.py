@@ -37,12 +37,14 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "window": (1, 1e5),
     "latency": (0.1, 1e6), "division": (0.1, 1e4), "root": (0.1, 1e4), "shuffle": (0.1, 1e3),
     "bandwidth": (1e-3, 1e5), "streaming": (1e-3, 1e5),
-    "ways": (1, 4096),
     "entries": (1, 1 << 24),
     "walk": (0, 1e6),
 }  # fmt: skip
-"""What a field may hold; `size` is of a cache or of a page, and below."""
-_SIZES: Final = {"caches": (1 << 10, 1 << 40), "pages": (1 << 9, 1 << 40)}
+"""What a field may hold; those that caches and pages both have are below."""
+_OF: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
+    "caches": {"size": (1 << 10, 1 << 40), "ways": (1, 1 << 36)},
+    "pages": {"size": (1 << 9, 1 << 40), "ways": (0, 1 << 24)},
+}
 _POWERS: Final = ("vector_bits", "line", "pages.size")
 
 _TOLD: Final = 1e18
@@ -132,12 +134,12 @@ def faults(machine: Machine) -> Iterator[str]:
     if not 1 <= len(machine.caches) <= LEVELS:
         yield f"machine.caches: from 1 to {LEVELS} levels, not {len(machine.caches)}"
     for path, value in leaves(machine):
-        name = path.rpartition(".")[2]
+        of, name = path.partition("[")[0].partition(".")[0], path.rpartition(".")[2]
         if isinstance(value, str):
             if not 0 < len(value) <= _LONGEST:
                 yield f"machine.{path}: a text of at most {_LONGEST} characters"
             continue
-        least, most = _SIZES[path.partition("[")[0].partition(".")[0]] if name == "size" else RANGES[name]
+        least, most = _OF.get(of, {}).get(name) or RANGES[name]
         if not least <= value <= most:  # so NaN is none
             yield f"machine.{path}: from {least:g} to {most:g}, not {value if abs(value) < _TOLD else 'a number beyond all bounds'}"
         elif path in _POWERS and int(value) & (int(value) - 1):
@@ -148,6 +150,8 @@ def faults(machine: Machine) -> Iterator[str]:
     for place, cache in enumerate(machine.caches):
         if cache.size < cache.ways * machine.line:
             yield f"machine.caches[{place}].ways: no more than there are lines"
+    if machine.pages.ways > machine.pages.entries:
+        yield "machine.pages.ways: no more than there are entries"
 
 
 def leaves(value: Any, where: str = "") -> Iterator[tuple[str, float | str]]:

@@ -142,8 +142,9 @@ def _far_walk(statement: Statement, path: Sequence[Loop], buffer: str, machine: 
         if walk:
             apart, number = int(abs(access.steps()[walk[0].name]) * access.element), math.prod(loop.trips for loop in walk)
             around = geometry.sets * geometry.unit
-            by_sets = geometry.sets > 1 and of != "lines"
-            places, room = (min(number, around / math.gcd(apart, around)), geometry.sets) if by_sets else (number, geometry.ways)
+            reached = around // math.gcd(apart, around)
+            by_sets = geometry.sets > 1 and of not in ("lines", "pages")
+            places, room = (min(number, reached), geometry.sets) if by_sets else (number, geometry.ways * min(geometry.sets, reached))
             return Stride(buffer, walk[0].name, apart, round(places), of, room, _is_reused(access, path), access.writes)
     return None
 

@@ -14,12 +14,13 @@ from tensorlang.ir import Nest
 from tensorlang.schedules.model.footprints import scope
 from tensorlang.schedules.model.issue import Cycles, issued
 from tensorlang.schedules.model.machine import Machine
-from tensorlang.schedules.model.movement import CacheTraffic, cache_geometries, cache_traffic, tlb_geometry
+from tensorlang.schedules.model.movement import CacheTraffic, Key, cache_geometries, cache_traffic, tlb_geometry
 from tensorlang.schedules.model.parts import Part, statements
 from tensorlang.schedules.model.program import program
 
 WALKERS: Final = 4
-"""Walks of page tables at once: 2 on Intel's cores from Broadwell, 4 from Golden Cove, 6 on AMD's from Zen 3."""
+"""Walks of page tables at once: 2 on Intel's cores from Broadwell, 4 from Golden Cove, 6 on AMD's from Zen 3. A Zen 4 takes 45 cycles for
+rows of L3 in pages that its TLB has not, and 20 where it has them; a walk there takes 135."""
 SPLIT: Final = 4
 """Stores across two lines whose lines are waited for at once: a Granite Rapids takes 16 cycles for one that comes from L3, whether the
 core has 16 of them open or few, and stores inside of lines are not noticed (transposed 1040x1040, at five alignments)."""
@@ -80,9 +81,7 @@ def estimated(parts: Sequence[Part], machine: Machine) -> Estimate:
             cycles[name], waited = _cycles(traffic, place, machine, level, own, streamed)
             shares[name] += waited / machine.hertz
             waits += waited
-        keys = [(place, buffer) for buffer in own.asked]
-        cycles["pages"] = sum(walks.ahead.get(key, 0.0) for key in keys) * machine.pages.walk / WALKERS
-        waited = sum(walks.alone.get(key, 0.0) * _wait(machine.pages.walk, own, key[1], WALKERS) for key in keys)
+        cycles["pages"], waited = _walked(walks, place, machine, own, sent.values())
         shares["pages"] += waited / machine.hertz
         for name, value in cycles.items():
             shares[name] += value / machine.hertz
@@ -142,6 +141,33 @@ def _waited(own: Mapping[str, float], buffer: str, other: Mapping[str, float], m
     beside = sum(core.asked[name] * min(1.0, many / lines) for name, many in other.items())
     together = max(1.0, core.asked[buffer] * min(1.0, machine.outstanding / (core.asked[buffer] + beside)))
     return lines * max(0.0, level.latency / together - max(level.each, core.ahead / together))
+
+
+def _walked(
+    walks: CacheTraffic, place: int, machine: Machine, core: Cycles, sent: Collection[tuple[Level, CacheTraffic]]
+) -> tuple[float, float]:
+    """Cycles in which page tables are walked for a statement, several at once; and those in which the core waits for a walk and its line.
+
+    The line is asked for when the walk has ended, so the two are waited for one after the other.
+    """
+    each = machine.pages.walk / WALKERS
+    total = waited = 0.0
+    for buffer, asked in core.asked.items():
+        key = place, buffer
+        alone = walks.alone.get(key, 0.0)
+        total += walks.ahead.get(key, 0.0) + alone
+        if alone:
+            together = min(WALKERS, max(1.0, asked))
+            latency = machine.pages.walk + _latency(key, sent)
+            waited += alone * max(0.0, latency / together - max(each, core.ahead / together))
+    return total * each, waited
+
+
+def _latency(key: Key, sent: Collection[tuple[Level, CacheTraffic]]) -> float:
+    """Cycles until a line is there that L1 does not have, on the average: each level gives what those below do not."""
+    lines = [traffic.ahead.get(key, 0.0) + traffic.alone.get(key, 0.0) for _, traffic in sent]
+    waited = sum(level.latency * max(0.0, own - further) for (level, _), own, further in zip(sent, lines, [*lines[1:], 0.0], strict=True))
+    return waited / max(1.0, lines[0])
 
 
 def _near(loads: float, lines: float, alone: float, machine: Machine) -> float:

@@ -44,7 +44,11 @@ class Latencies:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """A level: bytes (a shared level in full) and ways; bytes a cycle that it gives to the level before it, and cycles until the first."""
+    """A level: bytes (a shared level in full) and ways; bytes a cycle that it gives to the level before it, and cycles until the first.
+
+    Neighbouring lines fall into its sets in turn. Where a hash of the address chooses the set, no stride falls into few of them, and it is
+    described as one set, whose ways are all its lines.
+    """
 
     size: int
     ways: int
@@ -54,11 +58,15 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Translations of addresses: bytes of a page, entries of the last level of the TLB, cycles of a walk where it misses."""
+    """Translations of addresses: bytes of a page, entries of the last level of the TLB, cycles of a walk where it misses.
+
+    `ways`: those of its sets, which neighbouring pages fall into in turn; 0 where a page may have any entry, or a hash chooses the set.
+    """
 
     size: int
     entries: int
     walk: float
+    ways: int = 0
 
     @property
     def reach(self) -> int:

@@ -81,7 +81,9 @@ def cache_geometries(machine: Machine) -> tuple[CacheGeometry, ...]:
 
 def tlb_geometry(machine: Machine) -> CacheGeometry:
     """The last level of the TLB."""
-    return CacheGeometry(machine.pages.size, 1, machine.pages.entries, KEPT[0], machine.streams)
+    pages = machine.pages
+    ways = pages.ways or pages.entries
+    return CacheGeometry(pages.size, max(1, pages.entries // ways), ways, KEPT[0], machine.streams)
 
 
 def cache_traffic(top: LoopScope, cache: CacheGeometry) -> CacheTraffic:

@@ -69,7 +69,7 @@ def changed(value: Any) -> list[Any]:
         return [replace(value, **{field.name: new}) for field in fields(value) for new in changed(getattr(value, field.name))]
     if isinstance(value, tuple):
         return [(*value[:place], new, *value[place + 1 :]) for place, part in enumerate(value) for new in changed(part)]
-    return [value + "." if isinstance(value, str) else value * 2]
+    return [value + "." if isinstance(value, str) else value * 2 or 1]
 
 
 @pytest.mark.parametrize("name", ["haswell", "znver3", "neoverse-v1"])
