@@ -323,3 +323,10 @@ def test_layers_of_any_batch_are_joined_too() -> None:
         given = array(size, 8)
         for found, wanted in zip(compiled(given), g.run(given), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_an_unknown_target_is_refused_not_taken_for_a_group_without_a_kernel():
+    b = Builder()
+    group = groups(b.finish(conv(b, image(b), 16)))[0]
+    with pytest.raises(tl.BuildError, match="no-such-cpu"):
+        weighing.seconds(group, "no-such-cpu")

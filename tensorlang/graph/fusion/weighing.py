@@ -30,7 +30,7 @@ def seconds(group: Group, target: str) -> float:
 
 
 def _estimated(group: Group, target: str) -> float:
-    weights = group.weights()
+    weights, _ = group.weights(), tl.target(target)  # an unknown one is no fault of the group
     try:
         _, results = group.define()
         return kernels.estimate(results, target, constants=tuple(value.name for value in weights)).seconds
