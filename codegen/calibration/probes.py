@@ -48,6 +48,8 @@ PAGES: Final = (512, 768, 1024, 1536, 2048, 3072, 4096, 6144)
 SHORT: Final = 0.003
 """Seconds of a round for what is one of many."""
 WORD: Final = 8
+BESIDE: Final = 4
+"""Elements from those of a chain to those of another one through lines of the same table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +85,7 @@ class Bench:
         return [
             *found,
             Probe("chase pages", partial(self._around_pages, APART), SHORT),
-            Probe("chase lines", partial(self._around_pages, self.machine.line, start=WORD // 2), SHORT),
+            Probe("chase lines", partial(self._around_pages, self.machine.line, start=BESIDE), SHORT),
             Probe("pages of arrays", partial(self._strided, self.counts[-1], APART, of_arrays=True), SHORT),
             Probe("gather", self._gather),
             Probe("division", partial(self._recurring, kernels.quotients, 8), SHORT),

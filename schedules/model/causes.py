@@ -16,7 +16,7 @@ from tensorlang.ir import Nest
 from tensorlang.schedules.model.estimate import estimated, levels
 from tensorlang.schedules.model.footprints import scope
 from tensorlang.schedules.model.machine import Machine
-from tensorlang.schedules.model.movement import CacheGeometry, CacheTraffic, cache_geometries, cache_traffic, tlb_geometry
+from tensorlang.schedules.model.movement import CacheGeometry, CacheTraffic, Key, cache_geometries, cache_traffic, tlb_geometry
 from tensorlang.schedules.model.parts import Loop, Part, Statement, paths
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.model.walks import LinearAccess
@@ -109,21 +109,17 @@ def _stride(parts: tuple[Part, ...], machine: Machine, kind: Kind) -> Stride | N
     return None
 
 
+def _amounts(traffic: CacheTraffic) -> dict[Key, float]:
+    return {key: traffic.incoming(key) for key in (*traffic.ahead, *traffic.alone)}
+
+
 def _minus(one: CacheTraffic, other: CacheTraffic) -> CacheTraffic:
     """What comes in more often, whichever way."""
-
-    def all_of(traffic: CacheTraffic) -> dict[tuple[int, str], float]:
-        return {key: traffic.ahead.get(key, 0.0) + traffic.alone.get(key, 0.0) for key in (*traffic.ahead, *traffic.alone)}
-
-    own, rest = all_of(one), all_of(other)
-    return CacheTraffic(ahead={key: max(0.0, value - rest.get(key, 0.0)) for key, value in own.items()})
+    return CacheTraffic(ahead={key: max(0.0, value - other.incoming(key)) for key, value in _amounts(one).items()})
 
 
 def _worst(parts: Sequence[Part], machine: Machine, traffic: CacheTraffic, geometry: CacheGeometry, of: str) -> Stride | None:
-    amounts: dict[tuple[int, str], float] = {}
-    for kind in (traffic.ahead, traffic.alone):
-        for key, amount in kind.items():
-            amounts[key] = amounts.get(key, 0.0) + amount
+    amounts = _amounts(traffic)
     for (place, buffer), amount in sorted(amounts.items(), key=lambda item: -item[1]):
         if amount <= 0:
             break

@@ -129,7 +129,8 @@ def _cycles(
         taken += back * each
         waited += sum(_waited(own, buffer, other, machine, level, core) for own, other in ((alone, stored), (stored, alone)))
         if buffer in core.split:
-            waited += (ahead + alone[buffer]) * core.split[buffer] * _wait(level.latency, core, buffer, SPLIT)
+            together = min(SPLIT, max(1.0, core.asked[buffer]))
+            waited += (ahead + alone[buffer]) * core.split[buffer] * _wait(level.latency, together, 0.0, core)
     return max(given, taken) + past, waited
 
 
@@ -140,7 +141,7 @@ def _waited(own: Mapping[str, float], buffer: str, other: Mapping[str, float], m
         return 0.0
     beside = sum(core.asked[name] * min(1.0, many / lines) for name, many in other.items())
     together = max(1.0, core.asked[buffer] * min(1.0, machine.outstanding / (core.asked[buffer] + beside)))
-    return lines * max(0.0, level.latency / together - max(level.each, core.ahead / together))
+    return lines * _wait(level.latency, together, level.each, core)
 
 
 def _walked(
@@ -154,18 +155,17 @@ def _walked(
     total = waited = 0.0
     for buffer, asked in core.asked.items():
         key = place, buffer
+        total += walks.incoming(key)
         alone = walks.alone.get(key, 0.0)
-        total += walks.ahead.get(key, 0.0) + alone
         if alone:
             together = min(WALKERS, max(1.0, asked))
-            latency = machine.pages.walk + _latency(key, sent)
-            waited += alone * max(0.0, latency / together - max(each, core.ahead / together))
+            waited += alone * _wait(machine.pages.walk + _latency(key, sent), together, each, core)
     return total * each, waited
 
 
 def _latency(key: Key, sent: Collection[tuple[Level, CacheTraffic]]) -> float:
     """Cycles until a line is there that L1 does not have, on the average: each level gives what those below do not."""
-    lines = [traffic.ahead.get(key, 0.0) + traffic.alone.get(key, 0.0) for _, traffic in sent]
+    lines = [traffic.incoming(key) for _, traffic in sent]
     waited = sum(level.latency * max(0.0, own - further) for (level, _), own, further in zip(sent, lines, [*lines[1:], 0.0], strict=True))
     return waited / max(1.0, lines[0])
 
@@ -180,6 +180,6 @@ def _near(loads: float, lines: float, alone: float, machine: Machine) -> float:
     return float(((loads + lines * alone) ** exponent + (lines * (1 - alone)) ** exponent) ** (1 / exponent))
 
 
-def _wait(latency: float, core: Cycles, buffer: str, most: float) -> float:
-    """Cycles that a core waits for one of the units of a buffer that it asks for together, `most` at once, behind its other work."""
-    return max(0.0, latency - core.ahead) / min(most, max(1.0, core.asked[buffer]))
+def _wait(latency: float, together: float, each: float, core: Cycles) -> float:
+    """Cycles that a core waits for one of those that it asks for together, of which one comes in `each` cycles, behind its other work."""
+    return max(0.0, latency / together - max(each, core.ahead / together))

@@ -52,6 +52,10 @@ class CacheTraffic:
         """All units that pass, both ways."""
         return sum(self.ahead.values()) + sum(self.alone.values()) + sum(self.back.values())
 
+    def incoming(self, key: Key) -> float:
+        """The units of a buffer that come in for a statement, either way."""
+        return self.ahead.get(key, 0.0) + self.alone.get(key, 0.0)
+
     def share_alone(self, place: int, buffers: Iterable[str]) -> float:
         """The share of what comes in for a statement that comes one by one."""
         keys = [(place, buffer) for buffer in buffers]

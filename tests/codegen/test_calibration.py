@@ -151,7 +151,7 @@ def test_a_chain_through_pages_stays_on_its_own_lines_beside_one_through_lines()
     bench = Bench(tl.target("native"), tl.machine("native"))
     table, seen = bench._small_pages, list[set[int]]()
     bounds = [probe.make() for probe in bench.probes() if probe.name in ("chase pages", "chase lines")]
-    for start in (0, probes.WORD // 2):
+    for start in (0, probes.BESIDE):
         at, visited = start, set[int]()
         while at not in visited:
             visited.add(at)

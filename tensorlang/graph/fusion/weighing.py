@@ -30,7 +30,8 @@ def seconds(group: Group, target: str) -> float:
 
 
 def _estimated(group: Group, target: str) -> float:
-    weights, _ = group.weights(), tl.target(target)  # an unknown one is no fault of the group
+    tl.target(target)  # refuses an unknown one, which is no fault of the group
+    weights = group.weights()
     try:
         _, results = group.define()
         return kernels.estimate(results, target, constants=tuple(value.name for value in weights)).seconds
