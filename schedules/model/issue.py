@@ -247,7 +247,7 @@ class _Body:
             shuffles, kept = shuffles + moves.shuffles * part, kept + moves.kept * part
         number = math.prod(copies.values())
         each = statement.operations - (statement.edges if vector is None else 0.0)
-        work = (each if vector is None or vector.kind != "tensor" else INSTRUCTION) * number
+        work = (each * number - self._moved_out(copies, number)) if vector is None or vector.kind != "tensor" else INSTRUCTION * number
         chain, free = 0.0, self.machine.registers - 1 - self.waiting
         if statement.combines and vector is not None and vector.name not in statement.moving:
             levels = math.log2(self.machine.lanes(statement.bits))  # lanes are combined with one another before they join the result
@@ -279,6 +279,15 @@ class _Body:
         done = max(work / ports.arithmetic + shuffles / ports.shuffles, (slots + self.step) / ports.issue)
         arithmetic = max(done, chain, self._divider(copies))
         return arithmetic, max(loads / ports.loads, stores / ports.stores), slots
+
+    def _moved_out(self, copies: Mapping[str, int], number: float) -> float:
+        """Operations that are not carried out in every copy, since they follow fewer loops."""
+        serial = self.loops[0][-1] if self.loops[0] else None
+        spared = 0.0
+        for loops, operations in self.statement.apart:
+            each = math.prod(count for name, count in copies.items() if name in loops)
+            spared += operations * (number - each / (1.0 if serial is None or serial.name in loops else serial.trips))
+        return spared
 
     def _divider(self, copies: Mapping[str, int]) -> float:
         """Cycles of the unit that divides, once for what the serial loop does not change."""

@@ -19,6 +19,13 @@ class Divided(NamedTuple):
     roots: float
 
 
+class Apart(NamedTuple):
+    """Operations of a statement that follow `loops`, fewer than its result does: LLVM moves them out of those that they do not follow."""
+
+    loops: frozenset[str]
+    operations: float
+
+
 class Statement(NamedTuple):
     """One instance of a stage: issue slots of its arithmetic, its accesses to memory, the loops that its result moves with.
 
@@ -28,7 +35,7 @@ class Statement(NamedTuple):
     it); `bits` of its widest element decide how many lanes a vector has; `conditions`: the loops that each condition on loops alone asks;
     `carried`: what it reads of its own results, by buffer and offsets, with the latencies until its next one (see `recurrences`);
     `edges`: the operations that choose by these conditions, which only vectors carry out in the interior of a loop; `divided`: what the
-    divider has to do.
+    divider has to do; `apart`: the operations, some of the others, that follow fewer loops than the statement.
     """
 
     stage: str
@@ -43,11 +50,13 @@ class Statement(NamedTuple):
     carried: tuple[tuple[str, tuple[int, ...], float], ...] = ()
     edges: float = 0.0
     divided: tuple[Divided, ...] = ()
+    apart: tuple[Apart, ...] = ()
 
     def over(self, follow: Callable[[frozenset[str]], frozenset[str]]) -> Statement:
-        """The statement with its conditions and divisions over what loops become; not its accesses, nor what its result moves with."""
+        """The statement with its conditions and operations over what loops become; not its accesses, nor what its result moves with."""
         divided = tuple([part._replace(loops=follow(part.loops)) for part in self.divided])
-        return self._replace(conditions=tuple(map(follow, self.conditions)), divided=divided)
+        apart = tuple([part._replace(loops=follow(part.loops)) for part in self.apart])
+        return self._replace(conditions=tuple(map(follow, self.conditions)), divided=divided, apart=apart)
 
 
 class Loop(NamedTuple):

@@ -63,6 +63,7 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
                 operations=statement.operations + more.operations,
                 conditions=statement.conditions + more.conditions,
                 divided=statement.divided + more.divided,
+                apart=statement.apart + more.apart,
             )
         for read in own:  # what several copies read alike is read once
             where = tuple(tuple(sorted(terms.items())) for terms in read.terms)

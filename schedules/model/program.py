@@ -44,7 +44,7 @@ from tensorlang.ir.relations import in_scope
 from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, sides_of_and, walk
 from tensorlang.schedules.legality.code_size import function_size
 from tensorlang.schedules.model.latencies import latencies
-from tensorlang.schedules.model.parts import Divided, Loop, Part, Statement
+from tensorlang.schedules.model.parts import Apart, Divided, Loop, Part, Statement
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, runs_of
 from tensorlang.schedules.rewriting.edit import loops
 
@@ -83,6 +83,7 @@ class _Reader:
     asked: dict[frozenset[str], None] = field(default_factory=dict)
     edges: float = 0.0
     divided: list[Divided] = field(default_factory=list)
+    work: dict[frozenset[str], float] = field(default_factory=dict)
     numbering: Numbering = field(default_factory=Numbering)
     count: int = 0
 
@@ -245,8 +246,9 @@ class _Reader:
     def _statement(self, store: Store) -> Statement:
         self.count += 1
         reads: dict[int, LinearAccess] = {}
-        self.asked, self.edges, self.divided = {}, 0.0, []
+        self.asked, self.edges, self.divided, self.work = {}, 0.0, [], {}
         operations = sum(self._operations(value, reads, set()) for value in store.values)
+        apart = self._apart()
         sums = store.reducer is not None and all(isinstance(value, Binary) and value.op == "mul" for value in store.values)
         combines = store.reducer is not None
         joining = sum(self._operations(result, reads, set()) for result in store.reducer.results) if store.reducer is not None else 0.0
@@ -271,7 +273,13 @@ class _Reader:
             self._carried(store, reads.values()),
             self.edges,
             tuple(self.divided),
+            apart,
         )
+
+    def _apart(self) -> tuple[Apart, ...]:
+        """The operations that follow fewer loops than all of them together."""
+        whole = frozenset[str]().union(*self.work)
+        return tuple(Apart(loops, operations) for loops, operations in self.work.items() if loops != whole)
 
     def _carried(self, store: Store, reads: Iterable[LinearAccess]) -> tuple[tuple[str, tuple[int, ...], float], ...]:
         """What a statement reads of what it writes, at places that move as those do."""
@@ -336,14 +344,21 @@ class _Reader:
                 own = 1.0
             case _:
                 pass
+        if own:
+            follows = self._follows(expr)
+            self.work[follows] = self.work.get(follows, 0.0) + own
         return own + sum(self._operations(part, reads, seen) for part in children(expr))
 
     def _divide(self, expr: Expr, divisions: float, roots: float) -> None:
         """Count what the divider does for a node, in each iteration of the loops that its operands move with."""
         wide = max(1.0, dtype_of(expr).bits / NARROW)
+        self.divided.append(Divided(self._follows(expr), divisions * wide, roots * wide))
+
+    def _follows(self, expr: Expr) -> frozenset[str]:
+        """The loops in each iteration of which an expression has another value, as far as is known."""
         loops = {name for axis in axes_of(expr) for name in self._axis(axis)}
         made = (self.made.get(getattr(load.buffer, "name", ""), frozenset()) for load in loads_of(expr))
-        self.divided.append(Divided(frozenset(loops.union(*made)), divisions * wide, roots * wide))
+        return frozenset(loops.union(*made))
 
 
 def _tells_where(expr: Expr) -> bool:
