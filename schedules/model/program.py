@@ -41,7 +41,7 @@ from tensorlang.ir.integers import ARITHMETIC, ASSUMED_EXTENT, COMPARE
 from tensorlang.ir.linear import linear
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, sides_of_and, walk
+from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and, walk
 from tensorlang.schedules.legality.code_size import function_size
 from tensorlang.schedules.model.latencies import latencies
 from tensorlang.schedules.model.parts import Apart, Divided, Loop, Part, Statement
@@ -84,6 +84,7 @@ class _Reader:
     edges: float = 0.0
     divided: list[Divided] = field(default_factory=list)
     work: dict[frozenset[str], float] = field(default_factory=dict)
+    followed: dict[int, frozenset[str]] = field(default_factory=dict)
     numbering: Numbering = field(default_factory=Numbering)
     count: int = 0
 
@@ -246,9 +247,9 @@ class _Reader:
     def _statement(self, store: Store) -> Statement:
         self.count += 1
         reads: dict[int, LinearAccess] = {}
-        self.asked, self.edges, self.divided, self.work = {}, 0.0, [], {}
+        self.asked, self.edges, self.divided, self.work, self.followed = {}, 0.0, [], {}, {}
         operations = sum(self._operations(value, reads, set()) for value in store.values)
-        apart = self._apart()
+        work = dict(self.work)
         sums = store.reducer is not None and all(isinstance(value, Binary) and value.op == "mul" for value in store.values)
         combines = store.reducer is not None
         joining = sum(self._operations(result, reads, set()) for result in store.reducer.results) if store.reducer is not None else 0.0
@@ -273,13 +274,8 @@ class _Reader:
             self._carried(store, reads.values()),
             self.edges,
             tuple(self.divided),
-            apart,
+            tuple(Apart(loops, own) for loops, own in work.items() if loops != moving.union(*work)),
         )
-
-    def _apart(self) -> tuple[Apart, ...]:
-        """The operations that follow fewer loops than all of them together."""
-        whole = frozenset[str]().union(*self.work)
-        return tuple(Apart(loops, operations) for loops, operations in self.work.items() if loops != whole)
 
     def _carried(self, store: Store, reads: Iterable[LinearAccess]) -> tuple[tuple[str, tuple[int, ...], float], ...]:
         """What a statement reads of what it writes, at places that move as those do."""
@@ -356,9 +352,13 @@ class _Reader:
 
     def _follows(self, expr: Expr) -> frozenset[str]:
         """The loops in each iteration of which an expression has another value, as far as is known."""
-        loops = {name for axis in axes_of(expr) for name in self._axis(axis)}
-        made = (self.made.get(getattr(load.buffer, "name", ""), frozenset()) for load in loads_of(expr))
-        return frozenset(loops.union(*made))
+        number = self.numbering.number(expr)
+        found = self.followed.get(number)
+        if found is None:
+            own = self._axis(expr.name) if isinstance(expr, Axis) else ()
+            made = self.made.get(getattr(expr.buffer, "name", ""), ()) if isinstance(expr, Load) else ()
+            found = self.followed[number] = frozenset(own).union(made, *map(self._follows, children(expr)))
+        return found
 
 
 def _tells_where(expr: Expr) -> bool:

@@ -164,7 +164,9 @@ class Sketch:
         for place, wanted in ((self.before, loads), (self.after, True)):
             if wanted:
                 accesses = tuple(access._replace(reads=place is self.before, writes=place is self.after) for access in writes)
-                moves = self.statement._replace(operations=0.0, accesses=accesses, combines=False, joining=0.0, conditions=(), divided=(), apart=())
+                moves = self.statement._replace(
+                    operations=0.0, accesses=accesses, combines=False, joining=0.0, conditions=(), divided=(), apart=()
+                )
                 if consumer is not None and place is self.after:
                     moves = _from_registers(consumer, writes) or moves
                 place.setdefault(at, []).extend(Sketch(moves, list(inside)).parts())
