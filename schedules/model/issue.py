@@ -116,10 +116,15 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     lines: list[tuple[str, float, float]] = []
     split: dict[str, float] = {}
     waiting, farthest, moved = 0.0, 1.0, 0.0
+    unread: dict[object, float] = {}
     for access, offsets in _alike(statement):
         moving = access.steps()
         stride = 0.0 if serial is None else moving.get(serial.name, 0.0)
         vectors = _elements(access, offsets, copies, lane)
+        if vectors > 1 and not access.writes:
+            place, most = _places(access, offsets, copies, lane)
+            vectors = min(vectors, unread.setdefault(place, most))
+            unread[place] -= vectors
         own = recurrences.own_store(statement, access.buffer.name) if statement.carried and not access.writes else None
         if own is not None and own.terms == access.terms:  # what the body wrote itself is in registers
             vectors = _elements(access, {*offsets, own.offsets}, copies, lane) - _elements(own, {own.offsets}, copies, lane)
@@ -337,6 +342,22 @@ def _elements(access: LinearAccess, offsets: Collection[tuple[int, ...]], copies
                 values = {value + coefficient * index for value in values for index in range(count)}
             total *= len(values)
     return min(total, len(offsets) * math.prod(count for name, count in copies.items() if name in moving))
+
+
+def _places(access: LinearAccess, offsets: Collection[tuple[int, ...]], copies: Mapping[str, int], vector: str) -> tuple[object, float]:
+    """Where the copies of an access read, by the dimensions that others than they move along, and how many vectors there are in all.
+
+    What goes through a block in several orders, as `(i + 1) % 3` and `(i + 2) % 3`, reads each of its elements once.
+    """
+    within, without = 1.0, list[object]()
+    for place, (terms, extent) in enumerate(zip(access.terms, access.extents, strict=True)):
+        if vector not in terms and terms.keys() <= copies.keys():
+            within *= extent
+        else:
+            shifts = frozenset(offset[place] for offset in offsets)
+            within *= len(shifts) * math.prod(copies.get(name, 1) for name in terms)
+            without.append((place, shifts, tuple(terms.items())))
+    return (access.buffer.name, *without), within
 
 
 def _evict(rows: int, apart: int, machine: Machine) -> bool:
