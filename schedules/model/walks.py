@@ -13,6 +13,8 @@ from tensorlang.ir import Buffer
 
 MOST_STREAMS: Final = 64
 """Places beside which nothing is a run on any machine."""
+NEXT_LINE: Final = 64
+"""Bytes between elements that lie on one line or on neighbouring ones on every machine: a prefetcher sees lines."""
 Runs: TypeAlias = "tuple[tuple[float, float], ...]"
 """Places, and the bytes of neighbours that are touched in turn, in the order of time, beside no more of them; the fewest first."""
 
@@ -117,7 +119,7 @@ def runs_of(access: LinearAccess, around: Sequence[tuple[str, float]]) -> Runs:
         step = abs(
             sum(terms[name].coefficient * stride for terms, stride in zip(access.terms, access.strides, strict=True) if name in terms)
         )
-        if step <= run:
+        if step <= max(run, NEXT_LINE):
             run += step * (trips - 1)
         else:
             found.append((places, run))
