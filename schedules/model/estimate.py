@@ -149,7 +149,8 @@ def _walked(
 ) -> tuple[float, float]:
     """Cycles in which page tables are walked for a statement, several at once; and those in which the core waits for a walk and its line.
 
-    The line is asked for when the walk has ended, so the two are waited for one after the other.
+    The line is asked for when the walk has ended, so the two are waited for one after the other; lines that come one by one are waited for
+    already (`_waited`).
     """
     each = machine.pages.walk / WALKERS
     total = waited = 0.0
@@ -159,7 +160,9 @@ def _walked(
         alone = walks.alone.get(key, 0.0)
         if alone:
             together = min(WALKERS, max(1.0, asked))
-            waited += alone * _wait(machine.pages.walk + _latency(key, sent), together, each, core)
+            line, one_by_one = _latency(key, sent), sum(traffic.alone.get(key, 0.0) for _, traffic in sent)
+            waited += alone * _wait(machine.pages.walk + line, together, each, core)
+            waited -= min(alone, one_by_one) * _wait(line, together, each, core)
     return total * each, waited
 
 

@@ -400,6 +400,36 @@ def test_what_does_not_follow_the_loop_of_the_lanes_is_computed_once_for_all_of_
     assert scaled(64, 4096, by_row=True) < 0.15 * scaled(64, 4096, by_row=False)
 
 
+def test_copies_that_go_through_a_block_in_several_orders_read_each_of_its_elements_once():
+    """Nine elements of each of 16 blocks, by indices that begin again: as many loads as of a block in one order."""
+
+    def loads(*shifts: int) -> float:
+        A = tl.placeholder((20000, 3, 3), name="A")
+        turned = tl.compute((20000, 3, 3), lambda b, i, j: sum(A[b, (j + shift) % 3, (i + shift) % 3] for shift in shifts), name="T")
+        s = tl.Schedule(turned)
+        inner = s.split("b", 16)[1]
+        s.reorder("i", "j", inner)
+        s.vectorize(inner)
+        s.unroll("j")
+        s.unroll("i")
+        return estimate(s.nest, CASCADELAKE).shares["L1"]
+
+    assert loads(0, 1, 2) == pytest.approx(loads(1))
+
+
+def test_lanes_that_read_elements_of_neighbouring_lines_read_a_run():
+    """One element of each of 16 rows of 36 bytes, then the next ones: prefetchers see lines, whatever the order."""
+
+    def waited(order: tuple[str, ...]) -> float:
+        X = tl.placeholder((200000, 9), name="X")
+        s = tl.Schedule(tl.compute((200000, 9), lambda b, i: 2 * X[b, i], name="Y"))
+        _, inner = s.split("b", 16)
+        s.reorder(*(name if name == "i" else inner for name in order))
+        return estimate(s.nest, CASCADELAKE).shares["memory"]
+
+    assert waited(("i", "b_i")) < 1.05 * waited(("b_i", "i"))
+
+
 @given(programs())
 def test_operations_that_stand_apart_are_some_of_those_of_their_statement(drawn):
     for statement in statements(program(tl.Schedule(drawn.outputs).nest)):
