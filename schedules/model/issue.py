@@ -347,7 +347,7 @@ def _elements(access: LinearAccess, offsets: Collection[tuple[int, ...]], copies
 def _places(access: LinearAccess, offsets: Collection[tuple[int, ...]], copies: Mapping[str, int], vector: str) -> tuple[object, float]:
     """Where the copies of an access read, by the dimensions that others than they move along, and how many vectors there are in all.
 
-    What goes through a block in several orders, as `(i + 1) % 3` and `(i + 2) % 3`, reads each of its elements once.
+    What goes through a block in several orders, as `A[i, j]` and `A[(j + 1) % 3, i]`, reads each of its elements once.
     """
     within, without = 1.0, list[object]()
     for place, (terms, extent) in enumerate(zip(access.terms, access.extents, strict=True)):
