@@ -158,7 +158,7 @@ def _described(arch: str, cpu: str, row: str, vector_bits: int, registers: int, 
     division, root, gathers = core.slow
     ports = Ports(
         issue, arithmetic / halves, loads / halves, stores / halves, shuffles / halves, core.latency, core.window,
-        1 / division[0] / halves, 1 / root[0] / halves, gathers,
+        1 / division[0] / halves, 1 / root[0] / halves, gathers, halves,
     )  # fmt: skip
     levels = (sizes.l1, sizes.l2, sizes.l3) if sizes.l3 > sizes.l2 else (sizes.l1, sizes.l2)
     ways = [_ways(size, usual) for size, usual in zip(levels, (*core.ways, 0), strict=False)]

@@ -17,7 +17,7 @@ from tensorlang.schedules.model import recurrences
 from tensorlang.schedules.model.forwarding import waits
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Part, Statement, statements
-from tensorlang.schedules.model.walks import LinearAccess
+from tensorlang.schedules.model.touched import alike, crossings, elements_of, evict, places, shared
 
 STEP: Final = 2.0
 """Slots of a step of a serial loop: its counter, and the comparison with the jump. Beside those of its body, where that has some left."""
@@ -108,6 +108,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     vector = next((loop for loop in path if loop.kind != "unroll"), None)
     products = [loop for loop in path if loop.kind == "tensor" and loop is not vector]  # what an instruction adds in each lane
     lanes = machine.lanes(statement.bits)
+    often = machine.often(statement.bits * (1.0 if vector is None else min(float(lanes), vector.trips)))
     copies = {
         loop.name: max(1, math.ceil((loop.trips / lanes if loop is vector else loop.trips) - 1e-9)) for loop in path if loop not in products
     }
@@ -115,19 +116,19 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     moves: list[_Moves] = []
     lines: list[tuple[str, float, float]] = []
     split: dict[str, float] = {}
-    waiting, farthest, moved = 0.0, 1.0, 0.0
+    waiting, farthest, moved, handed = 0.0, 1.0, 0.0, 0.0
     unread: dict[object, float] = {}
-    for access, offsets in _alike(statement):
+    for access, offsets in alike(statement):
         moving = access.steps()
         stride = 0.0 if serial is None else moving.get(serial.name, 0.0)
-        vectors = _elements(access, offsets, copies, lane)
+        vectors = elements_of(access, offsets, copies, lane)
         if vectors > 1 and not access.writes:
-            place, most = _places(access, offsets, copies, lane)
+            place, most = places(access, offsets, copies, lane)
             vectors = min(vectors, unread.setdefault(place, most))
             unread[place] -= vectors
         own = recurrences.own_store(statement, access.buffer.name) if statement.carried and not access.writes else None
         if own is not None and own.terms == access.terms:  # what the body wrote itself is in registers
-            vectors = _elements(access, {*offsets, own.offsets}, copies, lane) - _elements(own, {own.offsets}, copies, lane)
+            vectors = elements_of(access, {*offsets, own.offsets}, copies, lane) - elements_of(own, {own.offsets}, copies, lane)
         apart = 0.0 if vector is None else abs(moving.get(vector.name, 0.0))
         if apart and any(abs(moving.get(loop.name, 0.0)) == 1 for loop in products):  # products lie side by side, those of a lane first
             apart = 1.0
@@ -140,18 +141,21 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
                 wide = lanes if vector is None else min(float(lanes), vector.trips)
                 each = wide / min(wide, run.trips)
                 shuffles = vectors * (math.log2(wide / each) + each - 1)
+                if statement.carried:  # the next body reads what was stored so a moment ago, across again
+                    handed = FORWARDED * machine.caches[0].latency + 2 * math.log2(max(1.0, wide)) * machine.latencies.shuffle
                 if len(statement.accesses) > 1:  # what registers hold is written while the next tile is summed
                     placed = PLACED if access.buffer.memory == "argument" else machine.line
-                    crossing = _crossings(access, moving, run.name, offsets, wide / each, machine.line, placed)
+                    crossing = crossings(access, moving, run.name, offsets, wide / each, machine.line, placed)
                     split[access.buffer.name] = crossing * machine.line / (wide / each * access.element)
-                    if _evict(lanes, round(apart) * access.element, machine):
+                    if evict(lanes, round(apart) * access.element, machine):
                         again = machine.caches[1].latency * ports.stores
             elif apart <= NEAR and not access.writes:
                 each, farthest, shuffles = apart, max(farthest, 2 * apart), vectors * apart
             else:
                 each = min(float(lanes), vector.trips if vector is not None else 1.0)
-                shuffles = vectors * each
-        waiting += _shared(statement, moving, copies, vectors) if anew else 0.0
+                again = often / ports.narrow  # they are single numbers
+                shuffles = vectors * each * again
+        waiting += shared(statement, moving, copies, vectors) if anew else 0.0
         touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
         lines.append((access.buffer.name, touched, touched * min(1.0, abs(stride) * access.element / machine.line)))
         done, kept = vectors * each * again, 0.0
@@ -162,10 +166,10 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         moved += elements * access.element * (access.reads + access.writes)
         if run is not None:
             whole = lanes if vector is None else min(float(lanes), vector.trips)
-            done *= 1 + _crossings(access, moving, run.name, offsets, whole / each, machine.line)
+            done *= 1 + crossings(access, moving, run.name, offsets, whole / each, machine.line)
         moves.append(_Moves(moving.keys(), done if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept))
     masks = farthest * _conditions(statement, copies, vector, serial, machine)
-    body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, step, machine, (around, path))
+    body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, step, often, handed, machine, (around, path))
     first, *rest = _tiles(path, copies, vector, lanes)
     arithmetic, memory, slots = body.cycles(first)
     ahead = ports.window / (slots + STEP) * max(arithmetic, memory)
@@ -225,7 +229,8 @@ class _Body:
     """A statement under unrolled and vector loops, `copies` of it by loop.
 
     It adds to one sum in `chained` runs of the body, one after the other; `waiting` registers hold what later turns read again; the loop
-    around it takes `step` slots each time.
+    around it takes `step` slots each time; units take what is so wide `often` as often as a whole vector; a
+    result that the next body waits for takes `handed` cycles to come there.
     """
 
     statement: Statement
@@ -236,6 +241,8 @@ class _Body:
     waiting: float
     masks: float
     step: float
+    often: float
+    handed: float
     machine: Machine
     loops: tuple[tuple[Loop, ...], tuple[Loop, ...]]
     """Those around it, and those of its copies."""
@@ -251,8 +258,10 @@ class _Body:
             loads, stores = loads + moves.loads * part, stores + moves.stores * part
             shuffles, kept = shuffles + moves.shuffles * part, kept + moves.kept * part
         number = math.prod(copies.values())
-        each = statement.operations - (statement.edges if vector is None else 0.0)
-        work = (each * number - self._moved_out(copies, number)) if vector is None or vector.kind != "tensor" else INSTRUCTION * number
+        each = statement.operations - sum(part.operations for part in statement.edges if vector is None or vector.name not in part.loops)
+        work = (
+            max(0.0, each * number - self._moved_out(copies, number)) if vector is None or vector.kind != "tensor" else INSTRUCTION * number
+        )
         chain, free = 0.0, self.machine.registers - 1 - self.waiting
         if statement.combines and vector is not None and vector.name not in statement.moving:
             levels = math.log2(self.machine.lanes(statement.bits))  # lanes are combined with one another before they join the result
@@ -278,12 +287,12 @@ class _Body:
         if statement.carried:
             before, within = recurrences.chains(statement, *self.loops, copies)
             within /= 1 + ports.window / (work + loads + stores + shuffles + STEP)
-            chain = max(chain, ports.latency * before, ports.latency * within)
+            chain = max(chain, ports.latency * before + (self.handed if before else 0.0), ports.latency * within)
         work += self.masks / 2
         slots = work + self.masks / 2 + loads + stores + shuffles
-        done = max(work / ports.arithmetic + shuffles / ports.shuffles, (slots + self.step) / ports.issue)
+        done = max((work / ports.arithmetic + shuffles / ports.shuffles) / self.often, (slots + self.step) / ports.issue)
         arithmetic = max(done, chain, self._divider(copies))
-        return arithmetic, max(loads / ports.loads, stores / ports.stores), slots
+        return arithmetic, max(loads / ports.loads, stores / ports.stores) / self.often, slots
 
     def _moved_out(self, copies: Mapping[str, int], number: float) -> float:
         """Operations that are not carried out in every copy, since they follow fewer loops."""
@@ -306,92 +315,15 @@ class _Body:
 
 
 def _conditions(statement: Statement, copies: Mapping[str, int], vector: Loop | None, serial: Loop | None, machine: Machine) -> float:
-    """Slots of the conditions on loops that choose what a statement reads; copies that are no vectors are asked once (`interiors`)."""
-    if vector is None:
-        moving = serial is None or any(serial.name in loops for loops in statement.conditions)
-        return BRANCH / (1.0 if moving or serial is None else serial.trips) if statement.conditions else 0.0
-    slots = 0.0
+    """Slots of the conditions on loops that choose what a statement reads; what is the same in all lanes is asked once (`interiors`)."""
+
+    def steps(loops: frozenset[str]) -> float:
+        return serial.trips if serial is not None and serial.name not in loops else 1.0
+
+    same = [loops for loops in statement.conditions if vector is None or vector.name not in loops]
+    slots = max((BRANCH / steps(loops) for loops in same), default=0.0)
     for loops in statement.conditions:
-        each = MASKS.get(machine.vector_bits, MASKS[128]) if vector.name in loops else BRANCH
-        each *= math.prod(count for name, count in copies.items() if name in loops)
-        slots += each / (serial.trips if serial is not None and serial.name not in loops else 1.0)
+        if vector is not None and vector.name in loops:
+            each = MASKS.get(machine.vector_bits, MASKS[128])
+            slots += each * math.prod(count for name, count in copies.items() if name in loops) / steps(loops)
     return slots
-
-
-def _alike(statement: Statement) -> Iterator[tuple[LinearAccess, set[tuple[int, ...]]]]:
-    """Accesses that move alike, once, with the offsets at which they do."""
-    groups: dict[tuple[object, ...], tuple[LinearAccess, set[tuple[int, ...]]]] = {}
-    for access in statement.accesses:
-        key = access.buffer.name, access.writes, tuple(tuple(terms.items()) for terms in access.terms)
-        groups.setdefault(key, (access, set()))[1].add(access.offsets)
-    yield from groups.values()
-
-
-def _elements(access: LinearAccess, offsets: Collection[tuple[int, ...]], copies: Mapping[str, int], vector: str) -> float:
-    """Different vectors that the copies of an access touch: neighbouring rows of a window are loaded once for all taps."""
-    total, moving = 1, set[str]()
-    for place, terms in enumerate(access.terms):
-        own = [(terms[name].coefficient, count) for name, count in copies.items() if name in terms and count > 1]
-        shifts = {offset[place] for offset in offsets}
-        moving |= terms.keys()
-        if vector in terms or len(own) + (len(shifts) > 1) < 2:
-            total *= math.prod(count for _, count in own) * len(shifts)
-        else:
-            values: set[float] = set(shifts)
-            for coefficient, count in own:
-                values = {value + coefficient * index for value in values for index in range(count)}
-            total *= len(values)
-    return min(total, len(offsets) * math.prod(count for name, count in copies.items() if name in moving))
-
-
-def _places(access: LinearAccess, offsets: Collection[tuple[int, ...]], copies: Mapping[str, int], vector: str) -> tuple[object, float]:
-    """Where the copies of an access read, by the dimensions that others than they move along, and how many vectors there are in all.
-
-    What goes through a block in several orders, as `A[i, j]` and `A[(j + 1) % 3, i]`, reads each of its elements once.
-    """
-    within, without = 1.0, list[object]()
-    for place, (terms, extent) in enumerate(zip(access.terms, access.extents, strict=True)):
-        if vector not in terms and terms.keys() <= copies.keys():
-            within *= extent
-        else:
-            shifts = frozenset(offset[place] for offset in offsets)
-            within *= len(shifts) * math.prod(copies.get(name, 1) for name in terms)
-            without.append((place, shifts, tuple(terms.items())))
-    return (access.buffer.name, *without), within
-
-
-def _evict(rows: int, apart: int, machine: Machine) -> bool:
-    """Do rows that are written side by side fall into so few sets of L1 that no line stays there until the next tile?
-
-    Each of their stores then waits for its line from L2, one after the other.
-    """
-    cache = machine.caches[0]
-    whole = cache.size // cache.ways
-    return rows / min(rows, whole // math.gcd(apart, whole)) >= cache.ways
-
-
-def _shared(statement: Statement, moving: Mapping[str, float], copies: Mapping[str, int], vectors: float) -> float:
-    """Vectors that wait in registers from one turn of the outermost unrolled loop of a reduction until the next turns read them again."""
-    turns = next((count for name, count in copies.items() if count > 1 and name in moving and name not in statement.moving), 1)
-    first = math.prod(count for name, count in copies.items() if name in moving) / turns
-    return 0.0 if turns == 1 else max(0.0, first - (vectors - first) / (turns - 1))
-
-
-def _crossings(
-    access: LinearAccess,
-    moving: Mapping[str, float],
-    run: str,
-    offsets: Collection[tuple[int, ...]],
-    lanes: float,
-    line: int,
-    placed: int = 0,
-) -> float:
-    """The share of contiguous vectors that lie on two lines: of those that begin at all multiples of what all steps are multiples of.
-
-    The buffer begins at a line, or at some multiple of `placed` bytes.
-    """
-    whole = int(lanes) * access.element
-    steps = [step for name, step in moving.items() if name != run]
-    steps += [sum(place * stride for place, stride in zip(offset, access.strides, strict=True)) for offset in offsets]
-    apart = math.gcd(whole, placed, *(round(step) * access.element for step in steps))
-    return max(0.0, min(whole, line) - apart) / line

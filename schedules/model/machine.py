@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What a core issues: operations a cycle of each class, on vectors of the full width or on single numbers alike.
+    """What a core issues: operations a cycle of each class, on vectors of the full width.
 
     `arithmetic` are multiply-adds, sums and products; `latency` is the number of cycles until the result of one can be used; `window` how
     many operations wait in the reorder buffer. `divisions` and `roots` are of 32-bit numbers, in vectors a cycle; `gathers` are lanes a
-    cycle that are loaded from places which are data.
+    cycle that are loaded from places which are data. Vectors that are `narrow` times as narrow, and single numbers, are issued so many
+    times as often: twice where a whole vector takes each unit twice, as one of 512 bits does on a Zen 4.
     """
 
     issue: float
@@ -28,6 +29,7 @@ class Ports:
     divisions: float = 0.2
     roots: float = 0.15
     gathers: float = 1.0
+    narrow: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +114,7 @@ class Machine:
     def lanes(self, bits: int) -> int:
         """How many elements of so many bits fill a vector register."""
         return max(1, self.vector_bits // bits)
+
+    def often(self, bits: float) -> float:
+        """How many times as often as whole vectors those of so many bits are issued."""
+        return self.ports.narrow if bits * self.ports.narrow <= self.vector_bits else 1.0

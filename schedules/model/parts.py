@@ -34,8 +34,8 @@ class Statement(NamedTuple):
     `combines`: it adds to what the last iteration left, by `joining` operations (a product is added by the instruction that makes
     it); `bits` of its widest element decide how many lanes a vector has; `conditions`: the loops that each condition on loops alone asks;
     `carried`: what it reads of its own results, by buffer and offsets, with the latencies until its next one (see `recurrences`);
-    `edges`: the operations that choose by these conditions, which only vectors carry out in the interior of a loop; `divided`: what the
-    divider has to do; `apart`: the operations, some of the others, that follow fewer loops than the statement.
+    `edges`: the operations that choose by these conditions, which the interior of a loop has where lanes differ in them; `divided`:
+    what the divider has to do; `apart`: the operations, some of the others, that follow fewer loops than the statement.
     """
 
     stage: str
@@ -48,15 +48,15 @@ class Statement(NamedTuple):
     bits: int
     conditions: tuple[frozenset[str], ...] = ()
     carried: tuple[tuple[str, tuple[int, ...], float], ...] = ()
-    edges: float = 0.0
+    edges: tuple[Apart, ...] = ()
     divided: tuple[Divided, ...] = ()
     apart: tuple[Apart, ...] = ()
 
     def over(self, follow: Callable[[frozenset[str]], frozenset[str]]) -> Statement:
         """The statement with its conditions and operations over what loops become; not its accesses, nor what its result moves with."""
         divided = tuple([part._replace(loops=follow(part.loops)) for part in self.divided])
-        apart = tuple([part._replace(loops=follow(part.loops)) for part in self.apart])
-        return self._replace(conditions=tuple(map(follow, self.conditions)), divided=divided, apart=apart)
+        apart, edges = (tuple([part._replace(loops=follow(part.loops)) for part in parts]) for parts in (self.apart, self.edges))
+        return self._replace(conditions=tuple(map(follow, self.conditions)), divided=divided, apart=apart, edges=edges)
 
 
 class Loop(NamedTuple):

@@ -64,6 +64,7 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
                 conditions=statement.conditions + more.conditions,
                 divided=statement.divided + more.divided,
                 apart=statement.apart + more.apart,
+                edges=statement.edges + more.edges,
             )
         for read in own:  # what several copies read alike is read once
             where = tuple(tuple(sorted(terms.items())) for terms in read.terms)

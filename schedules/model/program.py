@@ -81,7 +81,7 @@ class _Reader:
     around: list[tuple[str, float]] = field(default_factory=list)
     made: dict[str, frozenset[str]] = field(default_factory=dict)
     asked: dict[frozenset[str], None] = field(default_factory=dict)
-    edges: float = 0.0
+    edges: dict[frozenset[str], float] = field(default_factory=dict)
     divided: list[Divided] = field(default_factory=list)
     work: dict[frozenset[str], float] = field(default_factory=dict)
     followed: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -247,7 +247,7 @@ class _Reader:
     def _statement(self, store: Store) -> Statement:
         self.count += 1
         reads: dict[int, LinearAccess] = {}
-        self.asked, self.edges, self.divided, self.work, self.followed = {}, 0.0, [], {}, {}
+        self.asked, self.edges, self.divided, self.work, self.followed = {}, {}, [], {}, {}
         operations = sum(self._operations(value, reads, set()) for value in store.values)
         work = dict(self.work)
         sums = store.reducer is not None and all(isinstance(value, Binary) and value.op == "mul" for value in store.values)
@@ -272,7 +272,7 @@ class _Reader:
             bits,
             tuple(self.asked),
             self._carried(store, reads.values()),
-            self.edges,
+            tuple(map(Apart._make, self.edges.items())),
             tuple(self.divided),
             tuple(Apart(loops, own) for loops, own in work.items() if loops != moving.union(*work)),
         )
@@ -334,7 +334,8 @@ class _Reader:
             case Select(cond) if _tells_where(cond):
                 for part in sides_of_and(cond):
                     self.asked[frozenset(name for axis in axes_of(part) for name in self._axis(axis))] = None
-                self.edges += 1.0
+                follows = self._follows(cond)
+                self.edges[follows] = self.edges.get(follows, 0.0) + 1.0
                 own = 1.0
             case Binary() | Compare() | Unary() | Cast() | Select():
                 own = 1.0

@@ -1,0 +1,89 @@
+"""Which vectors and lines the copies of a statement's accesses touch in a body: each of what they share once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+
+from tensorlang.schedules.model.machine import Machine
+from tensorlang.schedules.model.parts import Statement
+from tensorlang.schedules.model.walks import LinearAccess
+
+
+def alike(statement: Statement) -> Iterator[tuple[LinearAccess, set[tuple[int, ...]]]]:
+    """Accesses that move alike, once, with the offsets at which they do."""
+    groups: dict[tuple[object, ...], tuple[LinearAccess, set[tuple[int, ...]]]] = {}
+    for access in statement.accesses:
+        key = access.buffer.name, access.writes, tuple(tuple(terms.items()) for terms in access.terms)
+        groups.setdefault(key, (access, set()))[1].add(access.offsets)
+    yield from groups.values()
+
+
+def elements_of(access: LinearAccess, offsets: Collection[tuple[int, ...]], copies: Mapping[str, int], vector: str) -> float:
+    """Different vectors that the copies of an access touch: neighbouring rows of a window are loaded once for all taps."""
+    total, moving = 1, set[str]()
+    for place, terms in enumerate(access.terms):
+        own = [(terms[name].coefficient, count) for name, count in copies.items() if name in terms and count > 1]
+        shifts = {offset[place] for offset in offsets}
+        moving |= terms.keys()
+        if vector in terms or len(own) + (len(shifts) > 1) < 2:
+            total *= math.prod(count for _, count in own) * len(shifts)
+        else:
+            values: set[float] = set(shifts)
+            for coefficient, count in own:
+                values = {value + coefficient * index for value in values for index in range(count)}
+            total *= len(values)
+    return min(total, len(offsets) * math.prod(count for name, count in copies.items() if name in moving))
+
+
+def places(access: LinearAccess, offsets: Collection[tuple[int, ...]], copies: Mapping[str, int], vector: str) -> tuple[object, float]:
+    """Where the copies of an access read, by the dimensions that others than they move along, and how many vectors there are in all.
+
+    What goes through a block in several orders, as `A[i, j]` and `A[(j + 1) % 3, i]`, reads each of its elements once.
+    """
+    within, without = 1.0, list[object]()
+    for place, (terms, extent) in enumerate(zip(access.terms, access.extents, strict=True)):
+        if vector not in terms and terms.keys() <= copies.keys():
+            within *= extent
+        else:
+            shifts = frozenset(offset[place] for offset in offsets)
+            within *= len(shifts) * math.prod(copies.get(name, 1) for name in terms)
+            without.append((place, shifts, tuple(terms.items())))
+    return (access.buffer.name, *without), within
+
+
+def evict(rows: int, apart: int, machine: Machine) -> bool:
+    """Do rows that are written side by side fall into so few sets of L1 that no line stays there until the next tile?
+
+    Each of their stores then waits for its line from L2, one after the other.
+    """
+    cache = machine.caches[0]
+    whole = cache.size // cache.ways
+    return rows / min(rows, whole // math.gcd(apart, whole)) >= cache.ways
+
+
+def shared(statement: Statement, moving: Mapping[str, float], copies: Mapping[str, int], vectors: float) -> float:
+    """Vectors that wait in registers from one turn of the outermost unrolled loop of a reduction until the next turns read them again."""
+    turns = next((count for name, count in copies.items() if count > 1 and name in moving and name not in statement.moving), 1)
+    first = math.prod(count for name, count in copies.items() if name in moving) / turns
+    return 0.0 if turns == 1 else max(0.0, first - (vectors - first) / (turns - 1))
+
+
+def crossings(
+    access: LinearAccess,
+    moving: Mapping[str, float],
+    run: str,
+    offsets: Collection[tuple[int, ...]],
+    lanes: float,
+    line: int,
+    placed: int = 0,
+) -> float:
+    """The share of contiguous vectors that lie on two lines: of those that begin at all multiples of what all steps are multiples of.
+
+    The buffer begins at a line, or at some multiple of `placed` bytes.
+    """
+    whole = int(lanes) * access.element
+    steps = [step for name, step in moving.items() if name != run]
+    steps += [sum(place * stride for place, stride in zip(offset, access.strides, strict=True)) for offset in offsets]
+    apart = math.gcd(whole, placed, *(round(step) * access.element for step in steps))
+    return max(0.0, min(whole, line) - apart) / line
