@@ -132,7 +132,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         apart = 0.0 if vector is None else abs(moving.get(vector.name, 0.0))
         if apart and any(abs(moving.get(loop.name, 0.0)) == 1 for loop in products):  # products lie side by side, those of a lane first
             apart = 1.0
-        each, shuffles, again, run = 1.0, 0.0, 1.0, None if vector is None or apart != 1 else vector
+        each, shuffles, again, picked, run = 1.0, 0.0, 1.0, 0.0, None if vector is None or apart != 1 else vector
         if apart not in (0.0, 1.0):
             stored = access.writes and not access.reads
             beside = (loop for loop in path if loop is not vector and abs(moving.get(loop.name, 0.0)) == 1 and loop.trips >= NEAR)
@@ -155,6 +155,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
                 each = min(float(lanes), vector.trips if vector is not None else 1.0)
                 again = often / ports.narrow  # they are single numbers
                 shuffles = vectors * each * again
+                picked = 0.0 if access.writes else vectors * each * ports.loads * often / ports.gathers
         waiting += shared(statement, moving, copies, vectors) if anew else 0.0
         touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
         lines.append((access.buffer.name, touched, touched * min(1.0, abs(stride) * access.element / machine.line)))
@@ -167,7 +168,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         if run is not None:
             whole = lanes if vector is None else min(float(lanes), vector.trips)
             done *= 1 + crossings(access, moving, run.name, offsets, whole / each, machine.line)
-        moves.append(_Moves(moving.keys(), done if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept))
+        moves.append(_Moves(moving.keys(), done if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept, picked))
     masks = farthest * _conditions(statement, copies, vector, serial, machine)
     body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, step, often, handed, machine, (around, path))
     first, *rest = _tiles(path, copies, vector, lanes)
@@ -191,6 +192,8 @@ class _Moves(NamedTuple):
     stores: float
     shuffles: float
     kept: float
+    picked: float = 0.0
+    """Loads by which lanes are picked out of memory one by one, of what a mask has on."""
 
 
 class _Tile(NamedTuple):
@@ -208,6 +211,10 @@ def _tiles(path: tuple[Loop, ...], copies: Mapping[str, int], vector: Loop | Non
     """The tile of a body, and what is left at the ends of loops whose last tile is not whole."""
     found = [_Tile(1.0, copies, masked=False)]
     for loop in path:
+        if loop.ragged and loop.name in copies:
+            part = [tile._replace(share=tile.share * (1 - loop.tiles), masked=True) for tile in found]
+            found = [tile._replace(share=tile.share * loop.tiles) for tile in found] + part
+            continue
         whole = math.floor(loop.tiles + 1e-9)
         left = loop.trips if whole == 0 else (loop.tiles - whole) * loop.trips
         if left < 1e-6 or loop.name not in copies:
@@ -255,7 +262,7 @@ class _Body:
             part = 1.0
             if copies is not self.copies:
                 part = math.prod(copies[name] / count for name, count in self.copies.items() if name in moves.loops)
-            loads, stores = loads + moves.loads * part, stores + moves.stores * part
+            loads, stores = loads + (moves.picked if tile.masked and moves.picked else moves.loads) * part, stores + moves.stores * part
             shuffles, kept = shuffles + moves.shuffles * part, kept + moves.kept * part
         number = math.prod(copies.values())
         each = statement.operations - sum(part.operations for part in statement.edges if vector is None or vector.name not in part.loops)

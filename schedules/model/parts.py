@@ -63,7 +63,8 @@ class Loop(NamedTuple):
     """A loop that runs more than once; `trips` may be a fraction where the last tile is not whole.
 
     `tiles`: where it runs through one tile of a loop that was split, how many of them there are, the last one a part of one; less than 1
-    where the only one is a part.
+    where the only one is a part. `ragged`: conditions cut it off, elsewhere in each turn of the loops around; of one that runs through a tile
+    that is cut so, `tiles` is the share of those that are whole.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Loop(NamedTuple):
     kind: str
     body: tuple[Part, ...]
     tiles: float = 1.0
+    ragged: bool = False
 
 
 Part: TypeAlias = "Loop | Statement"

@@ -43,6 +43,7 @@ from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
 from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and, walk
 from tensorlang.schedules.legality.code_size import function_size
+from tensorlang.schedules.model.domains import Domain, conditions_on, cut_loops, cuts
 from tensorlang.schedules.model.latencies import latencies
 from tensorlang.schedules.model.parts import Apart, Divided, Loop, Part, Statement
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, runs_of
@@ -86,6 +87,9 @@ class _Reader:
     work: dict[frozenset[str], float] = field(default_factory=dict)
     followed: dict[int, frozenset[str]] = field(default_factory=dict)
     numbering: Numbering = field(default_factory=Numbering)
+    domain: Domain = field(default_factory=Domain)
+    cut: frozenset[str] = frozenset()
+    shares: dict[str, float] = field(default_factory=dict)
     count: int = 0
 
     def __post_init__(self) -> None:
@@ -100,6 +104,7 @@ class _Reader:
                 self.pending[name] = relation
         for name in [*self.pending, *self.begins]:
             self._axis(name)
+        self.cut = cut_loops(self.nest.body, self.linear)
 
     def _follow(self, relation: Relation) -> None:
         """What a relation says of the axes that it gives."""
@@ -188,9 +193,15 @@ class _Reader:
     def _tiles(self, loop: str) -> float:
         """How many tiles there are of the one that a loop runs through; 1 where the last one runs like the others, or is not known."""
         split = self.tiles.get(loop)
+        if self._is_part(loop) and split is not None:
+            return self.shares[split.outer]
         if split is None or split.tail != "peel":
             return 1.0
         return (self._number(Binary("sub", split.hi, split.lo)) or split.factor) / split.factor
+
+    def _is_part(self, loop: str) -> bool:
+        """Does it run through tiles that conditions cut?"""
+        return loop in self.tiles and self.tiles[loop].outer in self.shares
 
     def _middle(self, expr: Expr) -> float | None:
         """The value of a bound in the middle of the loops around it; None where data decides."""
@@ -225,19 +236,32 @@ class _Reader:
             case If(cond, then, orelse):
                 yield from self.parts(then if orelse is None or self._told(cond) else orelse)
             case For(name, _, _, body, kind):
-                trips = self._trips(stmt)
+                most, domain = self._trips(stmt), self.domain
+                trips = self._entered(stmt, most)
                 self.middles[name] = (self._middle(stmt.lo) or 0.0) + trips / 2
                 self.around.append((name, trips))
                 inner = tuple(self.parts(body))
                 self.around.pop()
-                if trips == 1:
+                self.domain = domain
+                if trips == most == 1:
                     yield from inner
                 elif inner and trips > 0:
-                    yield Loop(name, trips, kind, inner, self._tiles(name))
+                    yield Loop(name, trips, kind, inner, self._tiles(name), trips < most or self._is_part(name))
             case Store():
                 yield self._statement(stmt)
             case _:
                 return
+
+    def _entered(self, loop: For, trips: float) -> float:
+        """How often a loop runs that conditions cut; what is inside of it is asked for at places of it from here on."""
+        if loop.loop not in self.cut:
+            return trips
+        conditions, inside = conditions_on(loop.body) if loop.kind in ("serial", "parallel") else ([], [])
+        found = [cut for condition in conditions for cut in cuts(condition, self.linear) if cut.loops.get(loop.loop)]
+        length, self.domain = self.domain.entered(loop.loop, trips, found, {part.loop: self._trips(part) for part in inside})
+        if length.whole < trips:
+            self.shares[loop.loop] = length.unbroken
+        return min(trips, length.whole)
 
     def _told(self, cond: Expr) -> bool:
         """Does a condition on dims hold for the values that are given?"""

@@ -21,6 +21,7 @@ from tensorlang.schedules.strategies.placements.windows import PlacedWindow
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.abreast import Abreast
 from tensorlang.schedules.strategies.rows.columns import Columns
+from tensorlang.schedules.strategies.rows.cut_sums import cut_sum
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.side_by_side import SideBySide
@@ -69,6 +70,7 @@ class StageKinds:
             found = found or SideBySide.of(rows, self.machine, self.plain) or Columns.of(rows, self.machine, self.plain)
             if found is not None:
                 return found
+        rows = cut_sum(rows, self.plain, self.machine)
         return rows.asking_ahead(self.machine) if asks_ahead else rows
 
 

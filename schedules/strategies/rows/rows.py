@@ -68,6 +68,8 @@ class RowVectors:
     """Remainders of the vector loop that decide what is chosen."""
     apart: bool | None = None
     """Is it faster one element at a time? None where lanes lie side by side, and nobody asks."""
+    wanted: int | None = None
+    """Vectors in flight, where the model was asked for them."""
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Processor, threads: int, plain: Sequence[Part]) -> RowVectors:
@@ -168,7 +170,8 @@ class RowVectors:
             if self.stage.store.reducer is not None and componentwise(self.stage.store.reducer):  # each has partial results of its own
                 wanted = -(-wanted // len(self.stage.store.buffers))
             whole = [count for count in counts if count * self.lanes == extent]
-            config[f"{prefix}vectors"] = self.period if self.period > 1 else max(whole or (count for count in counts if count <= wanted))
+            usual = self.period if self.period > 1 else max(whole or (count for count in counts if count <= wanted))
+            config[f"{prefix}vectors"] = self.wanted or usual
             if self.apart is not None:
                 config[f"{prefix}lanes"] = not self.apart
             if self.stage.reduced and not self.reduces:
@@ -182,6 +185,11 @@ class RowVectors:
         if self.threads > 1 and self.stage.outer:
             config[f"{prefix}parallel"] = "outer" if self.shared else "none"
         return config
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many vectors may be in flight."""
+        return self._counts(self.extent)
 
     def _long(self, lanes: int) -> bool:
         """Is this a sum whose lanes would add up more than a block?"""

@@ -1,0 +1,122 @@
+"""How often loops run whose iterations conditions cut off, on the average over the loops around.
+
+    for i in range(n):                          # k runs (n - 1) / 2 times, and in tiles of 16 (n - 1) / 32 + 1 / 2 of these
+        for k in range(n):
+            if k < i: S[i] += A[i, k]
+
+A condition without which the whole body of a loop does nothing becomes its bound when code is made. It is taken where the loops inside make
+it hold soonest, and at places evenly apart of those outside that conditions speak of; of the other ones every iteration is alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlang.algebra.bounds import conjuncts
+from tensorlang.ir import Axis, Binary, Compare, Expr, For, If, Stmt
+from tensorlang.ir.dtype import INT64
+from tensorlang.ir.linear import bound_terms
+from tensorlang.ir.traverse import dtype_of, statements
+from tensorlang.schedules.model.walks import Terms, added
+
+PLACES: Final = 6
+"""Places of a loop at which those inside of it are asked for: means of lengths are then within a hundredth of those of triangles."""
+MOST_PLACES: Final = 2048
+"""Places of all loops together, at most; with more, loops further inside are asked for in their middle."""
+
+Values: TypeAlias = npt.NDArray[np.float64]
+
+
+class Cut(NamedTuple):
+    """A condition `constant + sum(coefficient * loop) < 0`."""
+
+    constant: float
+    loops: Mapping[str, float]
+
+
+class Length(NamedTuple):
+    """How often a loop runs on the average, in whole iterations, and how far it comes where its last one may be a part."""
+
+    whole: float
+    exact: float
+
+    @property
+    def unbroken(self) -> float:
+        """The share of iterations that conditions inside do not cut: ends fall anywhere, so that a half is cut of one."""
+        return max(0.0, 2 * self.exact / self.whole - 1) if self.whole else 0.0
+
+
+def cuts(condition: Expr, terms: Callable[[Expr], Terms]) -> Iterator[Cut]:
+    """What a condition says of loops, all of which hold where it does; nothing where it is no inequality of `terms` of loops."""
+    if not isinstance(condition, Compare) or condition.op not in ("lt", "le", "gt", "ge") or dtype_of(condition.left) != INT64:
+        return
+    left, right = (condition.left, condition.right) if condition.op in ("lt", "le") else (condition.right, condition.left)
+    for form in bound_terms(Binary("sub", left, right), lower=True):
+        if all(isinstance(atom, Axis) for atom in form.terms):
+            walks = added(*((terms(atom), factor) for atom, factor in form.terms.items()))
+            if not any(term.period < math.inf for term in walks.values()):
+                yield Cut(form.constant - (condition.op in ("le", "ge")), {name: term.coefficient for name, term in walks.items()})
+
+
+def cut_loops(body: Stmt, terms: Callable[[Expr], Terms]) -> frozenset[str]:
+    """The loops that conditions around statements speak of."""
+    conditions = conjuncts(part.cond for part in statements(body) if isinstance(part, If))
+    return frozenset(name for condition in conditions for cut in cuts(condition, terms) for name in cut.loops)
+
+
+def conditions_on(body: Stmt) -> tuple[list[Expr], list[For]]:
+    """The conditions without which a body does nothing, and the loops of it around what does something."""
+    conditions, inside = list[Expr](), list[For]()
+    while isinstance(body, For | If):
+        if isinstance(body, For):
+            inside.append(body)
+            body = body.body
+        elif body.orelse is None:
+            conditions += conjuncts((body.cond,))
+            body = body.then
+        else:
+            break
+    return conditions, inside
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Places of the loops around, those that conditions speak of, and how often each of them is reached."""
+
+    values: Mapping[str, Values] = field(default_factory=dict)
+    weights: Values = field(default_factory=lambda: np.ones(1))
+
+    def entered(self, loop: str, trips: float, found: Sequence[Cut], inside: Mapping[str, float]) -> tuple[Length, Domain]:
+        """How often a loop of so many `trips` runs that conditions cut, and the places in it; `inside` are trips of loops within."""
+        first, end = np.zeros_like(self.weights), np.full_like(self.weights, trips)
+        for constant, loops in found:
+            rest = np.full_like(self.weights, constant)
+            for name, coefficient in loops.items():
+                if name in self.values:
+                    rest += coefficient * self.values[name]
+                elif name != loop:
+                    rest += min(0.0, coefficient * (inside.get(name, 1.0) - 1))
+            if loops[loop] > 0:
+                end = np.minimum(end, -rest / loops[loop])
+            else:
+                first = np.maximum(first, rest / -loops[loop])
+        begun = np.floor(first + (first > 0))
+        whole, exact = np.maximum(np.ceil(end) - begun, 0.0), np.maximum(end - first, 0.0)
+        return Length(self._mean(whole), self._mean(exact)), self._along(loop, begun, whole)
+
+    def _mean(self, counts: Values) -> float:
+        total = float(self.weights.sum())
+        return float((self.weights * counts).sum()) / total if total else 0.0
+
+    def _along(self, loop: str, first: Values, counts: Values) -> Domain:
+        """The places in the iterations of a loop that begins with `first` and runs so often."""
+        steps = (np.arange(PLACES) + 0.5) / PLACES if len(self.weights) * PLACES <= MOST_PLACES else np.array([0.5])
+        values = {name: np.repeat(known, len(steps)) for name, known in self.values.items()}
+        values[loop] = (first[:, None] + np.floor(counts[:, None] * steps)).ravel()
+        return Domain(values, np.repeat(self.weights * counts / len(steps), len(steps)))
