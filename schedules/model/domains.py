@@ -41,15 +41,10 @@ class Cut(NamedTuple):
 
 
 class Length(NamedTuple):
-    """How often a loop runs on the average, in whole iterations, and how far it comes where its last one may be a part."""
+    """How often a loop runs on the average, and how often with all of what stands inside."""
 
+    begun: float
     whole: float
-    exact: float
-
-    @property
-    def unbroken(self) -> float:
-        """The share of iterations that conditions inside do not cut: ends fall anywhere, so that a half is cut of one."""
-        return max(0.0, 2 * self.exact / self.whole - 1) if self.whole else 0.0
 
 
 def cuts(condition: Expr, terms: Callable[[Expr], Terms]) -> Iterator[Cut]:
@@ -94,21 +89,27 @@ class Domain:
 
     def entered(self, loop: str, trips: float, found: Sequence[Cut], inside: Mapping[str, float]) -> tuple[Length, Domain]:
         """How often a loop of so many `trips` runs that conditions cut, and the places in it; `inside` are trips of loops within."""
-        first, end = np.zeros_like(self.weights), np.full_like(self.weights, trips)
+        first, counts = self._range(loop, trips, found, inside, min)
+        _, whole = self._range(loop, trips, found, inside, max)
+        return Length(self._mean(counts), self._mean(whole)), self._along(loop, first, counts)
+
+    def _range(
+        self, loop: str, trips: float, found: Sequence[Cut], inside: Mapping[str, float], end_of: Callable[[float, float], float]
+    ) -> tuple[Values, Values]:
+        """The first iteration of a loop, and how many there are, where the loops inside are at one end of each condition."""
+        first, end = np.zeros_like(self.weights), np.full_like(self.weights, math.ceil(trips))
         for constant, loops in found:
             rest = np.full_like(self.weights, constant)
             for name, coefficient in loops.items():
                 if name in self.values:
                     rest += coefficient * self.values[name]
                 elif name != loop:
-                    rest += min(0.0, coefficient * (inside.get(name, 1.0) - 1))
+                    rest += end_of(0.0, coefficient * (inside.get(name, 1.0) - 1))
             if loops[loop] > 0:
-                end = np.minimum(end, -rest / loops[loop])
+                end = np.minimum(end, np.ceil(-rest / loops[loop]))
             else:
-                first = np.maximum(first, rest / -loops[loop])
-        begun = np.floor(first + (first > 0))
-        whole, exact = np.maximum(np.ceil(end) - begun, 0.0), np.maximum(end - first, 0.0)
-        return Length(self._mean(whole), self._mean(exact)), self._along(loop, begun, whole)
+                first = np.maximum(first, np.floor(rest / -loops[loop]) + 1)
+        return first, np.maximum(end - first, 0.0)
 
     def _mean(self, counts: Values) -> float:
         total = float(self.weights.sum())

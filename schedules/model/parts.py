@@ -63,8 +63,8 @@ class Loop(NamedTuple):
     """A loop that runs more than once; `trips` may be a fraction where the last tile is not whole.
 
     `tiles`: where it runs through one tile of a loop that was split, how many of them there are, the last one a part of one; less than 1
-    where the only one is a part. `ragged`: conditions cut it off, elsewhere in each turn of the loops around; of one that runs through a tile
-    that is cut so, `tiles` is the share of those that are whole.
+    where the only one is a part. `ragged`: conditions cut it off, elsewhere in each turn of the loops around; of one that runs through
+    tiles that are cut so, `tiles` is the share of whole ones.
     """
 
     name: str

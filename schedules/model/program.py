@@ -259,9 +259,9 @@ class _Reader:
         conditions, inside = conditions_on(loop.body) if loop.kind in ("serial", "parallel") else ([], [])
         found = [cut for condition in conditions for cut in cuts(condition, self.linear) if cut.loops.get(loop.loop)]
         length, self.domain = self.domain.entered(loop.loop, trips, found, {part.loop: self._trips(part) for part in inside})
-        if length.whole < trips:
-            self.shares[loop.loop] = length.unbroken
-        return min(trips, length.whole)
+        if length.begun < trips:
+            self.shares[loop.loop] = length.whole / length.begun if length.begun else 0.0
+        return min(trips, length.begun)
 
     def _told(self, cond: Expr) -> bool:
         """Does a condition on dims hold for the values that are given?"""

@@ -69,7 +69,8 @@ class Sketch:
             whole = max(0.0, 2 * old.trips / factor / count - 1)
             length = factor if lanes > 1 else old.trips / count
             self.loops[place : place + 1] = [
-                Loop(outer, count, old.kind, (), 1.0, ragged=True), Loop(inner, length, old.kind, (), whole, ragged=True)
+                Loop(outer, count, old.kind, (), 1.0, ragged=True),
+                Loop(inner, length, old.kind, (), whole, ragged=True),
             ]
             self._substitute({loop: {outer: Term(factor), inner: Term(1.0)}})
             return outer, inner

@@ -18,7 +18,6 @@ it belongs (it is stored elsewhere too, or comes from outside) is copied there b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorlang import ir
@@ -32,7 +31,6 @@ from tensorlang.ir import (
     Compare,
     Expr,
     For,
-    If,
     Load,
     Reduce,
     ReduceAxis,
@@ -46,9 +44,9 @@ from tensorlang.ir import (
 from tensorlang.ir.names import unique
 from tensorlang.ir.printer import short
 from tensorlang.ir.traverse import children, map_children, walk
+from tensorlang.lowering.around import Range, loops, under
 from tensorlang.lowering.replaced import are_replaced
-
-Range = tuple[str, Expr, Expr]
+from tensorlang.lowering.settled import settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +237,8 @@ class _DefinitionLowering:
         where = () if scatter.where is None else (prelude.lower(scatter.where),)
         guarded = _Prelude(self, (*held, *where))
         index = (*place.prefix, *(guarded.lower(part) for part in scatter.index))
-        store = Store(self.name, (place.buffer,), index, (guarded.lower(scatter.value),), scatter.reducer)
+        value = settled(guarded.lower(scatter.value), guarded.conditions, self._facts)
+        store = Store(self.name, (place.buffer,), index, (value,), scatter.reducer)
         body = guarded.before(store)
         return block(first, loops(ranges, under(held, prelude.before(under(where, body)))))
 
@@ -278,9 +277,15 @@ class _DefinitionLowering:
         prelude = _Prelude(self, held)
         where = () if reduce.where is None else (prelude.lower(reduce.where),)
         guarded = _Prelude(self, (*held, *where))
-        values = tuple(guarded.lower(value) for value in reduce.values)
+        values = tuple(settled(guarded.lower(value), (*around, *guarded.conditions), self._facts) for value in reduce.values)
         body = guarded.before(Store(stage, states, index, values, reduce.reducer))
         return loops(ranges, under(held, prelude.before(under(where, body))))
+
+    @property
+    def _facts(self) -> tuple[Expr, ...]:
+        """The ranges of the axes that are known."""
+        known = [(self.axes[name], lo, hi) for name, (lo, hi) in self.spans.items() if name in self.axes]
+        return tuple(fact for axis, lo, hi in known for fact in (Compare("le", lo, axis), Compare("lt", axis, hi)))
 
     def _held(self, axes: tuple[ReduceAxis, ...]) -> tuple[Expr, ...]:
         """The conditions that keep axes in their ranges."""
@@ -374,17 +379,3 @@ def _surely(expr: Expr) -> dict[Reduce, None]:
 
 def _has_reduction(expr: Expr) -> bool:
     return any(isinstance(node, Reduce) for node in walk(expr))
-
-
-def under(conditions: Sequence[Expr], body: Stmt) -> Stmt:
-    """`body` where conditions hold, each read only where those before it do."""
-    for cond in reversed(conditions):
-        body = If(cond, body)
-    return body
-
-
-def loops(ranges: Sequence[Range], body: Stmt) -> Stmt:
-    """`body` inside loops, outermost first."""
-    for loop, lo, hi in reversed(ranges):
-        body = For(loop, simplify(lo), simplify(hi), body)
-    return body

@@ -1,0 +1,75 @@
+"""Clamps that conditions decide are gone, all others stay, and either way every element is the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import tensorlang as tl
+
+N = 13
+
+
+def summed(where: Any, index: Any) -> Any:
+    """Sums of elements of a vector at an index of two axes, under a condition on them."""
+    X, k = tl.placeholder((N,), name="X"), tl.reduce_axis(N, name="k")
+    return tl.compute((N,), lambda i: tl.sum(X[index(i, k)], axis=k, where=where(i, k)), name="S")
+
+
+@pytest.mark.parametrize(
+    ("where", "index"),
+    [
+        (lambda i, k: k < i, lambda i, k: tl.maximum(i - k - 1, 0)),
+        (lambda i, k: i + k < N - 1, lambda i, k: tl.minimum(i + k + 1, N - 1)),
+        (lambda i, k: (k < i) & (2 * i < N), lambda i, k: tl.clamp(i + k, 0, N - 1)),
+        (lambda i, k: (i >= 2) & (k >= i), lambda i, k: tl.maximum(k - i, 0) + tl.minimum(i - 2, 0)),
+    ],
+)
+def test_a_clamp_that_does_nothing_under_its_condition_is_gone(where: Any, index: Any) -> None:
+    text = str(tl.Schedule(summed(where, index)))
+    assert "minimum" not in text and "maximum" not in text
+
+
+@pytest.mark.parametrize(
+    ("where", "index"),
+    [
+        (lambda i, k: k <= i + 1, lambda i, k: tl.maximum(i - k, 0)),
+        (lambda i, k: k < i, lambda i, k: tl.minimum(i + k, N - 1)),
+    ],
+)
+def test_a_clamp_that_may_do_something_stays(where: Any, index: Any) -> None:
+    text = str(tl.Schedule(summed(where, index)))
+    assert "minimum" in text or "maximum" in text
+
+
+FORMS = st.tuples(st.integers(-2, 2), st.integers(-2, 2), st.integers(-N, N))
+
+
+@given(FORMS, FORMS, st.integers(0, N - 1), st.booleans())
+def test_every_element_is_what_the_clamped_index_reads(condition: Any, read: Any, end: int, low: bool) -> None:
+    def form(part: tuple[int, int, int], i: Any, k: Any) -> Any:
+        return part[0] * i + part[1] * k + part[2]
+
+    def index(i: Any, k: Any) -> Any:
+        inner = tl.maximum(form(read, i, k), end) if low else tl.minimum(form(read, i, k), end)
+        return tl.clamp(inner, 0, N - 1)
+
+    x = np.arange(1, N + 1, dtype=np.float32)
+    found = tl.build(summed(lambda i, k: form(condition, i, k) < 0, index))(x)
+    wanted = np.zeros(N, np.float32)
+    for i in range(N):
+        for k in range(N):
+            if form(condition, i, k) < 0:
+                at = max(form(read, i, k), end) if low else min(form(read, i, k), end)
+                wanted[i] += x[min(max(at, 0), N - 1)]
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_scatter_reads_without_the_clamps_that_its_condition_decides() -> None:
+    X, i = tl.placeholder((N,), name="X"), tl.reduce_axis(N, name="i")
+    zeros = tl.compute((N,), lambda _: 0.0, name="Z")
+    text = str(tl.Schedule(tl.scatter(zeros, i, lambda at: at, lambda at: X[tl.maximum(at - 1, 0)], where=lambda at: at >= 1)))
+    assert "maximum" not in text
