@@ -53,11 +53,32 @@ def cast(builder: Builder, target: Target, value: Value, source: DType, to: DTyp
     if to.is_integer and not source.is_floating:
         return _integer(builder, value, source, to)
     if to.is_integer:
+        if target.is_x86 and lanes_of(value) and known(value) is None:
+            return _saturated(builder, value, source, to)
         name = "fptosi.sat" if to.kind == "signed" else "fptoui.sat"
         return intrinsic(builder, name, kind, [value], [kind, value.type])
     if source.is_floating:
         return builder.fpext(value, kind) if to.bits > source.bits else builder.fptrunc(value, kind)
     return (builder.sitofp if source.kind == "signed" else builder.uitofp)(value, kind)
+
+
+def _saturated(builder: Builder, value: Value, source: DType, to: DType) -> Value:
+    """Floating point in lanes as integers: what is out of range, and NaN, is left out of the conversion and put in afterwards.
+
+    LLVM 22 converts lane by lane for `fptosi.sat` on x86, 16 times as slowly.
+    """
+    signed, lanes = to.kind == "signed", lanes_of(value)
+    least, past = filled(value.type, -(2.0 ** (to.bits - 1)) if signed else 0.0), filled(value.type, 2.0 ** (to.bits - signed))
+    small, large = builder.fcmp_ordered("<", value, least), builder.fcmp_ordered(">=", value, past)
+    inside = builder.and_(builder.fcmp_ordered(">=", value, least), builder.fcmp_ordered("<", value, past))
+    safe = builder.select(inside, value, filled(value.type, 0.0))
+    kind = shaped(in_register(to), lanes)
+    if to.bits < I32.width:  # no instruction makes less than 32 bits
+        found = builder.trunc(builder.fptosi(safe, shaped(I32, lanes)), kind)
+    else:
+        found = (builder.fptosi if signed else builder.fptoui)(safe, kind)
+    found = builder.select(large, filled(kind, int(to.highest)), found)
+    return builder.select(small, filled(kind, int(to.lowest)), found)
 
 
 def _integer(builder: Builder, value: Value, source: DType, to: DType) -> Value:
