@@ -54,7 +54,7 @@ def cast(builder: Builder, target: Target, value: Value, source: DType, to: DTyp
         return _integer(builder, value, source, to)
     if to.is_integer:
         if target.is_x86 and lanes_of(value) and known(value) is None:
-            return _saturated(builder, value, source, to)
+            return _saturated(builder, value, to)
         name = "fptosi.sat" if to.kind == "signed" else "fptoui.sat"
         return intrinsic(builder, name, kind, [value], [kind, value.type])
     if source.is_floating:
@@ -62,7 +62,7 @@ def cast(builder: Builder, target: Target, value: Value, source: DType, to: DTyp
     return (builder.sitofp if source.kind == "signed" else builder.uitofp)(value, kind)
 
 
-def _saturated(builder: Builder, value: Value, source: DType, to: DType) -> Value:
+def _saturated(builder: Builder, value: Value, to: DType) -> Value:
     """Floating point in lanes as integers: what is out of range, and NaN, is left out of the conversion and put in afterwards.
 
     LLVM 22 converts lane by lane for `fptosi.sat` on x86, 16 times as slowly.

@@ -17,7 +17,7 @@ from tensorlang.schedules.model import recurrences
 from tensorlang.schedules.model.forwarding import waits
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Part, Statement, statements
-from tensorlang.schedules.model.touched import alike, crossings, elements_of, evict, places, shared
+from tensorlang.schedules.model.touched import alike, crossings, elements_of, evict, places, repeats, shared
 
 STEP: Final = 2.0
 """Slots of a step of a serial loop: its counter, and the comparison with the jump. Beside those of its body, where that has some left."""
@@ -29,6 +29,8 @@ PREFETCHED: Final = 4
 MASKS: Final = {512: 2.0, 256: 8.0, 128: 24.0}
 """Slots of the mask of a vector and of what it guards, by the bits of vectors: AVX-512 has registers for masks; AVX2 compares the loop's
 value in all lanes and loads under that; with 128 bits a masked load is one for each lane, and a jump."""
+PICKED: Final = 32
+"""Bits of elements that a shuffle puts where lanes want them; narrower ones are loaded into lanes one by one."""
 INSTRUCTION: Final = 1.0
 """Slots of an instruction that computes a tile: `vpdpbusd` is issued like a multiply-add."""
 MASKED_SUMS: Final = (512,)
@@ -156,6 +158,13 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
                 again = often / ports.narrow  # they are single numbers
                 shuffles = vectors * each * again
                 picked = 0.0 if access.writes else vectors * each * ports.loads * often / ports.gathers
+        if vector is not None and apart == 0 and repeats(access, lane):  # as a pixel for each of its channels, in a run of both
+            if access.element * 8 >= PICKED:
+                shuffles = vectors
+            else:
+                each = min(float(lanes), vector.trips)
+                again = often / ports.narrow
+                shuffles = vectors * each * again
         waiting += shared(statement, moving, copies, vectors) if anew else 0.0
         touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
         lines.append((access.buffer.name, touched, touched * min(1.0, abs(stride) * access.element / machine.line)))

@@ -52,6 +52,11 @@ def places(access: LinearAccess, offsets: Collection[tuple[int, ...]], copies: M
     return (access.buffer.name, *without), within
 
 
+def repeats(access: LinearAccess, vector: str) -> bool:
+    """Does each of several neighbouring lanes take the same element, and the next ones another one?"""
+    return any(vector in terms and 0 < abs(terms[vector].coefficient) < 1 for terms in access.terms)
+
+
 def evict(rows: int, apart: int, machine: Machine) -> bool:
     """Do rows that are written side by side fall into so few sets of L1 that no line stays there until the next tile?
 

@@ -59,15 +59,18 @@ class StageKinds:
         window = PlacedWindow.of(info, self.machine, self.threads, self.plain)
         return window or PlacedContraction.of(info, self.machine, self.threads, self.plain, self.constants)
 
-    def row(self, info: StageInfo, *, lanes: bool, asks_ahead: bool) -> RowStrategy:
-        """The stage with rows abreast, turned, in blocks side by side, in columns or in rows, without `lanes` where a sum stands in it."""
+    def row(self, info: StageInfo, *, lanes: bool, asks_ahead: bool, alone: bool) -> RowStrategy:
+        """The stage with rows abreast, turned, in blocks side by side, in columns or in rows, without `lanes` where a sum stands in it.
+
+        `alone`: no other stage is beside it, and it does not read what it writes.
+        """
         rows = RowVectors.of(info, self.machine, self.threads, self.plain)
         if not lanes:
             return replace(rows, vector=None, run=None)
         if not info.ragged.bounded:
             found: RowStrategy | None = Abreast.of(rows, self.machine, self.plain)
             found = found or Transpose.of(info, self.machine, self.threads, self.plain)
-            found = found or SideBySide.of(rows, self.machine, self.plain) or Columns.of(rows, self.machine, self.plain)
+            found = found or SideBySide.of(rows, self.machine, self.plain, alone=alone) or Columns.of(rows, self.machine, self.plain)
             if found is not None:
                 return found
         rows = cut_sum(rows, self.plain, self.machine)

@@ -17,13 +17,13 @@ from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.produced import computed_at, inlined
 from tensorlang.schedules.model.sketch import Sketch, numbered
-from tensorlang.schedules.strategies.analysis.short_axes import Run
 from tensorlang.schedules.strategies.analysis.stages import size
 from tensorlang.schedules.strategies.descent import Alternatives, descend
 from tensorlang.schedules.strategies.placements.choices import FUSED, INLINED, STRIP, WHOLE, Group, PlacementPlan, Placements
 from tensorlang.schedules.strategies.placements.contractions import PlacedContraction
 from tensorlang.schedules.strategies.placements.windows import PlacedWindow
 from tensorlang.schedules.strategies.processor import Processor
+from tensorlang.schedules.strategies.rows.reordered import joined
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.system.lazy import cached_property
 
@@ -211,17 +211,6 @@ class PlacementSearch:
         elif isinstance(rows, RowVectors) and rows.vector is not None and any(loop.name == rows.vector.loop for loop in sketch.loops):
             if name not in self._vectors:
                 self._vectors[name] = rows.default()["vectors"]
-            loop = _joined(sketch, rows.run, rows.vector.loop)
+            loop = joined(sketch, rows.run, rows.vector.loop)
             sketch.mark(sketch.split(loop, self._vectors[name] * rows.lanes, rows.lanes)[1], "vector")
         return sketch
-
-
-def _joined(sketch: Sketch, run: Run | None, loop: str) -> str:
-    """The loop that a run becomes: where strips are cut from one of its loops, what is left of it is part."""
-    for outer in () if run is None else reversed(run.loops[:-1]):
-        names = [found.name for found in sketch.loops]
-        place = names.index(loop)
-        if place == 0 or names[place - 1] != outer.loop:
-            break
-        loop = sketch.fuse(outer.loop, loop)
-    return loop

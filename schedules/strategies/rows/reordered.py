@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 from tensorlang.errors import ScheduleError
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
+from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis.short_axes import Run
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.thread_loop import parallelize, seconds_in_lanes
 from tensorlang.schedules.strategies.processor import Processor
@@ -21,12 +23,32 @@ def cheapest_order(
     rows: RowVectors, plain: Sequence[Part], machine: Processor, ways: Iterable[Way], sketched: Callable[[Way], tuple[Part, ...]]
 ) -> Way | None:
     """The way to run a stage that the cost model predicts to be fastest, of those that are worth their code beside rows; None: rows."""
-    least, found = seconds_in_lanes(rows.stage, rows.vector, plain, machine) * OTHER_WAY, None
+    least, found = _seconds(rows, plain, machine) * OTHER_WAY, None
     for way in ways:
         seconds = estimated(sketched(way), machine.core).seconds
         if seconds < least:
             least, found = seconds, way
     return found
+
+
+def _seconds(rows: RowVectors, plain: Sequence[Part], machine: Processor) -> float:
+    """What a stage takes in rows, or in the run that several short loops are."""
+    if rows.run is None or rows.vector is None:
+        return seconds_in_lanes(rows.stage, rows.vector, plain, machine)
+    sketch = Sketch.of(plain, rows.stage.name)
+    sketch.mark(sketch.split(joined(sketch, rows.run, rows.vector.loop), rows.lanes, rows.lanes)[1], "vector")
+    return estimated(numbered(sketch.parts()), machine.core).seconds
+
+
+def joined(sketch: Sketch, run: Run | None, loop: str) -> str:
+    """The loop that a run becomes: where strips are cut from one of its loops, what is left of it is part."""
+    for outer in () if run is None else reversed(run.loops[:-1]):
+        names = [found.name for found in sketch.loops]
+        place = names.index(loop)
+        if place == 0 or names[place - 1] != outer.loop:
+            break
+        loop = sketch.fuse(outer.loop, loop)
+    return loop
 
 
 def schedule_reordered(

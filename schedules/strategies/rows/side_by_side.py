@@ -1,4 +1,4 @@
-"""Small blocks side by side: many matrices of 3 x 3, one in each lane.
+"""Short loops that are written out beside lanes: small blocks side by side, or few results of the same operands.
 
     for b in range(20000):                          for b_o in range(1250):
         for i in range(3):                              unroll i in range(3): unroll j in range(3):
@@ -8,6 +8,11 @@
 A last axis of three fills three lanes. Where expressions go through a block in no order (`A[b, (j + 1) % 3, i]`), its axes are no one run
 either. Blocks in lanes are whole vectors; each copy of the statement knows its element, and what no element changes, such as a determinant,
 is computed once for all copies. Operands are read across memory, and results turned in registers when they are stored.
+
+    for b in range(4): for i: for j: W[b, i, j] = f(b, X[2 i, 2 j], ...)    ->    for i: for j_o: unroll b: vector j_i: W[b, i, j] = ...
+
+Where a short loop stands outside of all others and moves nothing that is read, as that of the bands of a wavelet, each pass over the loops
+inside reads everything again. Written out inside, all copies share what is loaded.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size
+from tensorlang.schedules.strategies.loops.phases import TOGETHER
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.reordered import cheapest_order, schedule_reordered
 from tensorlang.schedules.strategies.rows.rows import RowVectors
@@ -37,7 +43,7 @@ MOST_COPIED: Final = 2048
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """A stage of small blocks, so many `lanes` of them at once along the loop `across`; or in `rows`, where there are none."""
+    """A stage with so many `lanes` along the loop `across` and the short loops `inside` written out; or in `rows`, where there are none."""
 
     rows: RowVectors
     across: For
@@ -55,29 +61,32 @@ class SideBySide:
         return self.rows.stage
 
     @classmethod
-    def of(cls, rows: RowVectors, machine: Processor, plain: Sequence[Part]) -> SideBySide | None:
-        """The loop over blocks; None where there are none that are small, or lanes inside of them are predicted to be as fast."""
+    def of(cls, rows: RowVectors, machine: Processor, plain: Sequence[Part], *, alone: bool = True) -> SideBySide | None:
+        """The loops; None where none are short, or it is predicted to be as fast in rows.
+
+        Stages beside which others stand (not `alone`) have to be rows where they can be a run: these can be placed in one another.
+        """
         stage = rows.stage
-        if not rows.may_be_reordered:
+        plainly = (
+            rows.may_be_reordered if not alone else rows.vector is not None and not (stage.reduced or stage.is_idle or stage.conditional)
+        )
+        if not plainly or not all(map(is_literal, stage.outer)):
             return None
-        short = 1
-        while short < len(stage.outer) and prod(map(size, stage.outer[-short:])) <= MOST_INSIDE:
-            short += 1
-        across, inside = stage.outer[-short], stage.outer[len(stage.outer) - short + 1 :]
-        if not inside or not all(map(is_literal, stage.outer)) or size(across) < rows.lanes:
-            return None
-        if instructions(stage.store) * prod(map(size, inside)) > MOST_COPIED:
-            return None
-        found = cls(rows, across, inside)
-        lanes = cheapest_order(rows, plain, machine, found._counts, partial(found._sketched, plain))
-        return None if lanes is None else replace(found, lanes=lanes)
+        for across, inside in (_blocks(stage.outer), *((_shared(stage),) if alone and rows.phases is TOGETHER else ())):
+            if not inside or size(across) < rows.lanes or instructions(stage.store) * prod(map(size, inside)) > MOST_COPIED:
+                continue
+            found = cls(rows, across, inside)
+            lanes = cheapest_order(rows, plain, machine, found._counts, partial(found._sketched, plain))
+            if lanes is not None:
+                return replace(found, lanes=lanes)
+        return None
 
     @property
     def _counts(self) -> tuple[int, ...]:
         return (self.rows.lanes // 2, self.rows.lanes)
 
     def _order(self, outer: str, inner: str) -> list[str]:
-        kept = [loop.loop for loop in self.stage.outer[: self.stage.outer.index(self.across)]]
+        kept = [loop.loop for loop in self.stage.outer if loop not in (self.across, *self.inside)]
         return [*kept, outer, *(loop.loop for loop in self.inside), inner]
 
     def _sketched(self, plain: Sequence[Part], lanes: int) -> tuple[Part, ...]:
@@ -111,3 +120,18 @@ class SideBySide:
         for loop in reversed(self.inside):
             s.unroll(loop.loop)
         return order[0]
+
+
+def _blocks(outer: tuple[For, ...]) -> tuple[For, tuple[For, ...]]:
+    """The loop over small blocks, and those of their elements."""
+    short = 1
+    while short < len(outer) and prod(map(size, outer[-short:])) <= MOST_INSIDE:
+        short += 1
+    return outer[-short], outer[len(outer) - short + 1 :]
+
+
+def _shared(stage: StageInfo) -> tuple[For, tuple[For, ...]]:
+    """The innermost loop, and a short one further out that moves nothing which is read."""
+    still = (loop for loop in stage.outer[:-1] if all(stage.moves(load, loop) == 0 for load in stage.loads))
+    short = [loop for loop in still if 1 < size(loop) <= MOST_INSIDE]
+    return stage.outer[-1], tuple(short[:1]) if stage.loads else ()
