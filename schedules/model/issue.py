@@ -13,8 +13,7 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from tensorlang.schedules.legality.code_size import NEAR
-from tensorlang.schedules.model import recurrences
-from tensorlang.schedules.model.forwarding import waits
+from tensorlang.schedules.model import forwarding, recurrences, row_ends
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Part, Statement, statements
 from tensorlang.schedules.model.touched import alike, crossings, elements_of, evict, places, repeats, shared
@@ -86,7 +85,7 @@ def _issued(parts: tuple[Part, ...], machine: Machine, times: float, around: tup
             own = 0.0 if any(map(_is_body, part.body)) else part.trips * STEP / machine.ports.issue
             steps = (own + ENTRY) * times
             yield next(statements(part.body)).place, Cycles(steps, 0.0)
-            for place, waited in waits(part, machine):
+            for place, waited in (*forwarding.waits(part, machine), *row_ends.waits(part, machine)):
                 yield place, Cycles(waited * times * part.trips, 0.0)
             yield from _issued(part.body, machine, times * part.trips, (*around, part))
 

@@ -24,6 +24,7 @@ from tensorlang.schedules.strategies.analysis.roles import roles_of
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, stages_of, tensor_of
 from tensorlang.schedules.strategies.contractions.contraction import Contraction
 from tensorlang.schedules.strategies.contractions.dot_products import dot_kernels
+from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.placements.choices import Placements
 from tensorlang.schedules.strategies.placements.search import PlacementSearch
@@ -251,13 +252,13 @@ class ProgramStrategy:
         moved = compute_in_rows(self._plain.copy(), self._last)
         return () if self._consumers & {self._last.name, *moved} else moved  # what is computed from tiles has no rows of its own
 
-    @property
-    def _rows_pay(self) -> bool:
-        """Would what is written leave the caches if it were computed whole?"""
-        if self._last is None:
-            return True
-        moved = [info for info in self._stages if info.name in self._in_rows]
-        return stage_kinds.rows_pay(moved, self._last, self.machine)
+    def _rows_pay(self, config: Config) -> bool:
+        """Are stages in the rows of the last one, unless it is predicted to be clearly faster without? The schedule is kept."""
+        whole, rows = (self._schedule({**config, "in_rows": inside}) for inside in (False, True))
+        seconds = (estimate(s.nest, self.machine.core).seconds for s in (whole, rows))
+        pays = next(seconds) >= OTHER_WAY * next(seconds)
+        self._made["default"] = rows if pays else whole
+        return pays
 
     def _beside(self) -> Iterator[tuple[str, RowStrategy]]:
         """The stages beside the main one that have knobs of their own, with the prefix of these."""
@@ -300,7 +301,7 @@ class ProgramStrategy:
         config: Config = self._defaults(self._main_name) if self._main_name in self._tiles else {} if main is None else main.default()
         for prefix, beside in self._beside():
             config |= beside.default(prefix)
-        return {**config, "in_rows": self._rows_pay} if self._in_rows else config
+        return {**config, "in_rows": self._rows_pay(config)} if self._in_rows else config
 
     @property
     def _prefixes(self) -> dict[str, str]:

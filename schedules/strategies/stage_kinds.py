@@ -77,14 +77,6 @@ class StageKinds:
         return rows.asking_ahead(self.machine) if asks_ahead else rows
 
 
-def rows_pay(moved: Sequence[StageInfo], result: StageInfo, machine: Processor) -> bool:
-    """Would what is written leave the caches if it were computed whole, not in the rows of the result?"""
-    sizes, last = [info.written() for info in moved], result.written()
-    if last is None or None in sizes:
-        return True
-    return sum(size or 0 for size in sizes) > machine.l1 or last > machine.l2 // 2
-
-
 def with_consumers(s: Schedule, found: Mapping[str, TileStrategy | None]) -> tuple[dict[str, TileStrategy], tuple[Fault, ...]]:
     """The stages that run as tiles, with the consumers that can be computed from these; and what was refused, by surprise."""
     tiles, faults = dict[str, TileStrategy](), list[Fault]()

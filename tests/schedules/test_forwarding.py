@@ -9,7 +9,7 @@ import pytest
 import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.codegen.target.cores import machine_of
-from tensorlang.schedules.model import issue
+from tensorlang.schedules.model import forwarding
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.model.forwarding import STALL, waits
 from tensorlang.schedules.model.parts import Loop, Part
@@ -78,7 +78,7 @@ def test_rows_above_and_below_are_where_they_were_stored() -> None:
 def test_what_waits_is_part_of_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     s = rows()
     with_waits = estimate(s.nest, MACHINE)
-    monkeypatch.setattr(issue, "waits", lambda *_: ())
+    monkeypatch.setattr(forwarding, "waits", lambda *_: ())
     without = estimate(s.nest, MACHINE)
     cycles = (with_waits.shares["arithmetic"] - without.shares["arithmetic"]) * MACHINE.hertz
     assert cycles == pytest.approx(40 * sum(found(s)))

@@ -1,0 +1,73 @@
+"""The end of a row: what is made of the sum of a row cannot begin before its lanes are added to one another.
+
+    for i:
+        for k_o: vector k_i: S[i] += X[i, k]                # 16 lanes: 4 shuffles and 4 additions, one after the other
+        for j_o: vector j_i: Y[i, j] = X[i, j] / S[i]       # and a division
+
+Where other rows are added meanwhile nobody waits. Where what reads the sum follows it in the same row, the core has no more to do than its
+window holds of the next row: short rows overlap, and long ones do not mind. So a loop over stages one after the other takes less time for
+what stays in a cache, and more for each of its rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from tensorlang.schedules.model.machine import Machine
+from tensorlang.schedules.model.parts import Divided, Loop, Statement, paths
+
+
+def waits(loop: Loop, machine: Machine) -> Iterator[tuple[int, float]]:
+    """The statements of a loop, by their places, that wait in each iteration for a sum before them, and for how many cycles."""
+    if len(loop.body) == 1:
+        return
+    found = [(statement, path) for part in loop.body for statement, path in paths((part,))]
+    pending: dict[str, float] = {}
+    overlap = 1 + machine.ports.window / max(1.0, sum(_slots(statement, path, machine) for statement, path in found))
+    for statement, path in found:
+        wanted = [name for name in dict.fromkeys(_wanted(statement)) if name in pending]
+        waited = max((pending.pop(name) for name in wanted), default=0.0)
+        divided = sum(part.divisions * machine.latencies.division + part.roots * machine.latencies.root for part in _once(statement, path))
+        if waited and any(one.name in statement.moving for one in path):
+            yield statement.place, (waited + divided) / overlap
+            waited = 0.0
+        lanes = _added(statement, path, machine)
+        if lanes > 1:
+            waited = math.log2(lanes) * (machine.latencies.shuffle + machine.ports.latency)
+        elif waited:
+            waited += divided
+        if waited:
+            pending |= dict.fromkeys(_made(statement), waited)
+
+
+def _slots(statement: Statement, path: tuple[Loop, ...], machine: Machine) -> float:
+    """What a statement issues in an iteration, about."""
+    lanes = machine.lanes(statement.bits)
+    each = statement.operations - sum(part.operations for part in statement.apart) + len(statement.accesses)
+    return each * math.prod(one.trips / lanes if one.kind == "vector" else one.trips for one in path)
+
+
+def _added(statement: Statement, path: tuple[Loop, ...], machine: Machine) -> float:
+    """The lanes of a sum that is one number in an iteration; 1 where it is none, or has no lanes."""
+    if not statement.combines or any(one.name in statement.moving for one in path):
+        return 1.0
+    vector = next((one for one in path if one.kind == "vector"), None)
+    return 1.0 if vector is None else min(float(machine.lanes(statement.bits)), vector.trips)
+
+
+def _once(statement: Statement, path: tuple[Loop, ...]) -> tuple[Divided, ...]:
+    """What is divided once for all loops inside."""
+    inner = {one.name for one in path}
+    return tuple(part for part in statement.divided if not part.loops & inner)
+
+
+def _made(statement: Statement) -> tuple[str, ...]:
+    """What a statement writes; of a sum in a register, the stage that it stands in."""
+    written = tuple(access.buffer.name for access in statement.accesses if access.writes)
+    return written or (statement.stage.rpartition(".")[0],)
+
+
+def _wanted(statement: Statement) -> tuple[str, ...]:
+    """What it reads, and the sums in its own expression."""
+    return (*(access.buffer.name for access in statement.accesses if access.reads and not access.writes), statement.stage)
