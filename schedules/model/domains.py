@@ -30,6 +30,9 @@ PLACES: Final = 6
 MOST_PLACES: Final = 2048
 """Places of all loops together, at most; with more, loops further inside are asked for in their middle."""
 
+LEAST: Final = 0.01
+"""Iterations of a loop that conditions let through nowhere that was looked: it may run, and is a part of the program."""
+
 Values: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -113,7 +116,7 @@ class Domain:
 
     def _mean(self, counts: Values) -> float:
         total = float(self.weights.sum())
-        return float((self.weights * counts).sum()) / total if total else 0.0
+        return max(LEAST, float((self.weights * counts).sum()) / total) if total else LEAST
 
     def _along(self, loop: str, first: Values, counts: Values) -> Domain:
         """The places in the iterations of a loop that begins with `first` and runs so often."""

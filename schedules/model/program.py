@@ -260,7 +260,7 @@ class _Reader:
         found = [cut for condition in conditions for cut in cuts(condition, self.linear) if cut.loops.get(loop.loop)]
         length, self.domain = self.domain.entered(loop.loop, trips, found, {part.loop: self._trips(part) for part in inside})
         if length.begun < trips:
-            self.shares[loop.loop] = length.whole / length.begun if length.begun else 0.0
+            self.shares[loop.loop] = length.whole / length.begun
         return min(trips, length.begun)
 
     def _told(self, cond: Expr) -> bool:

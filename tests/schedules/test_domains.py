@@ -78,6 +78,16 @@ def test_a_tile_is_begun_where_a_part_of_it_is_wanted(factor: int) -> None:
     assert sketched[inner].tiles == pytest.approx(whole / begun, abs=0.15)
 
 
+@pytest.mark.parametrize("apart", [N - 1, N, N + 5])
+def test_what_runs_at_a_corner_or_nowhere_is_a_part_of_the_program(apart: int) -> None:
+    """No place at which the model looks lets it through; it has a strategy all the same."""
+    outputs = cut(lambda i, j, k: k - i >= apart)
+    assert "k" in loops(program(tl.Schedule(outputs).nest))
+    x = np.random.default_rng(0).random((N, N), dtype=np.float32)
+    wanted = np.array([x[:, i + apart :].sum() for i in range(N)])
+    np.testing.assert_allclose(tl.build(outputs)(x), wanted, rtol=1e-5)
+
+
 def test_conditions_that_data_decide_cut_nothing() -> None:
     X, n, k = tl.placeholder((N,), name="X"), tl.placeholder((N,), name="n", dtype="int64"), tl.reduce_axis(N, name="k")
     nest = tl.Schedule(tl.compute((N,), lambda i: tl.sum(X[k], axis=k, where=k < n[i]), name="S")).nest
