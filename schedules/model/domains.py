@@ -26,13 +26,11 @@ from tensorlang.ir.traverse import dtype_of, statements
 from tensorlang.schedules.model.walks import Terms, added
 
 PLACES: Final = 6
-"""Places of a loop at which those inside of it are asked for: means of lengths are then within a hundredth of those of triangles."""
+"""Places of a loop at which those inside of it are asked for: mean lengths in triangles are then right to a few hundredths."""
 MOST_PLACES: Final = 2048
 """Places of all loops together, at most; with more, loops further inside are asked for in their middle."""
-
 LEAST: Final = 0.01
 """Iterations of a loop that conditions let through nowhere that was looked: it may run, and is a part of the program."""
-
 Values: TypeAlias = npt.NDArray[np.float64]
 
 
