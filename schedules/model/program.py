@@ -193,15 +193,11 @@ class _Reader:
     def _tiles(self, loop: str) -> float:
         """How many tiles there are of the one that a loop runs through; 1 where the last one runs like the others, or is not known."""
         split = self.tiles.get(loop)
-        if self._is_part(loop) and split is not None:
+        if split is not None and split.outer in self.shares:  # of those that conditions cut, the share of whole ones
             return self.shares[split.outer]
         if split is None or split.tail != "peel":
             return 1.0
         return (self._number(Binary("sub", split.hi, split.lo)) or split.factor) / split.factor
-
-    def _is_part(self, loop: str) -> bool:
-        """Does it run through tiles that conditions cut?"""
-        return loop in self.tiles and self.tiles[loop].outer in self.shares
 
     def _middle(self, expr: Expr) -> float | None:
         """The value of a bound in the middle of the loops around it; None where data decides."""
@@ -246,7 +242,8 @@ class _Reader:
                 if trips == most == 1:
                     yield from inner
                 elif inner and trips > 0:
-                    yield Loop(name, trips, kind, inner, self._tiles(name), trips < most or self._is_part(name))
+                    tile = name in self.tiles and self.tiles[name].outer in self.shares
+                    yield Loop(name, trips, kind, inner, self._tiles(name), ragged=tile or trips < most)
             case Store():
                 yield self._statement(stmt)
             case _:

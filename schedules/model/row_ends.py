@@ -22,7 +22,7 @@ def waits(loop: Loop, machine: Machine) -> Iterator[tuple[int, float]]:
     """The statements of a loop, by their places, that wait in each iteration for a sum before them, and for how many cycles."""
     if len(loop.body) == 1:
         return
-    found = [(statement, path) for part in loop.body for statement, path in paths((part,))]
+    found = list(paths(loop.body))
     pending: dict[str, float] = {}
     overlap = 1 + machine.ports.window / max(1.0, sum(_slots(statement, path, machine) for statement, path in found))
     for statement, path in found:

@@ -67,17 +67,12 @@ class Sketch:
         if old.ragged:  # it ends anywhere, so that one more tile is begun where half of one is left
             count = old.trips / factor + 0.5
             whole = max(0.0, 2 * old.trips / factor / count - 1)
-            length = factor if lanes > 1 else old.trips / count
-            self.loops[place : place + 1] = [
-                Loop(outer, count, old.kind, (), 1.0, ragged=True),
-                Loop(inner, length, old.kind, (), whole, ragged=True),
-            ]
-            self._substitute({loop: {outer: Term(factor), inner: Term(1.0)}})
-            return outer, inner
-        trips = max(1.0, math.ceil(old.trips / lanes) * lanes / factor), min(factor, old.trips)
-        tiles = (old.tiles, trips[0]) if trips[0] > 1 else (1.0, old.tiles if old.tiles > 1 else min(1.0, old.trips / factor))
+            trips, tiles = (count, factor if lanes > 1 else old.trips / count), (1.0, whole)
+        else:
+            trips = max(1.0, math.ceil(old.trips / lanes) * lanes / factor), min(factor, old.trips)
+            tiles = (old.tiles, trips[0]) if trips[0] > 1 else (1.0, old.tiles if old.tiles > 1 else min(1.0, old.trips / factor))
         self.loops[place : place + 1] = [
-            Loop(name, count, old.kind, (), parts) for name, count, parts in zip((outer, inner), trips, tiles, strict=True)
+            Loop(name, count, old.kind, (), parts, old.ragged) for name, count, parts in zip((outer, inner), trips, tiles, strict=True)
         ]
         self._substitute({loop: {outer: Term(factor), inner: Term(1.0)}})
         return outer, inner

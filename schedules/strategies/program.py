@@ -206,9 +206,10 @@ class ProgramStrategy:
     def _row_strategy(self, info: StageInfo) -> RowStrategy:
         lanes = info.name not in self._owners  # the loop around a sum has none
         placed = self._kinds.placed_tile(info) if self.placed and lanes else None
-        alone = len(self._stages) == 1 and not self._reads_itself(info)
+        recurs = self._reads_itself(info)
+        alone = len(self._stages) == 1 and not recurs
         rows = placed or self._kinds.row(info, lanes=lanes, asks_ahead=not self._tiles, alone=alone)
-        if isinstance(rows, RowVectors) and self._reads_itself(info):
+        if isinstance(rows, RowVectors) and recurs:
             return (Steps.of(rows, self._plain, self._parts, self.machine) if lanes else Turns.of(rows, self._plain)) or rows
         return rows
 

@@ -146,7 +146,7 @@ class RowVectors:
         """Vectors in flight, unrolling, whether results pass the caches by, how far ahead operands are asked for, threads."""
         found: list[Knob] = []
         if self.vector is not None:
-            found.append(Sizes(f"{prefix}vectors", self._counts(self.extent)))
+            found.append(Sizes(f"{prefix}vectors", self.counts))
             if self.apart is not None:
                 found.append(Flag(f"{prefix}lanes"))
             if self.stage.reduced and not self.reduces:
@@ -165,7 +165,7 @@ class RowVectors:
         """Four vectors in flight for reductions, two for the rest, short rows at once; threads where the work is worth it."""
         config: dict[str, Any] = {}
         if self.vector is not None:
-            counts, extent = self._counts(self.extent), self.extent
+            counts, extent = self.counts, self.extent
             wanted = 1 if self.ragged else (8 if self._long(4 * self.lanes) else 4) if self.stage.reduced else 2
             if self.stage.store.reducer is not None and componentwise(self.stage.store.reducer):  # each has partial results of its own
                 wanted = -(-wanted // len(self.stage.store.buffers))
@@ -186,11 +186,6 @@ class RowVectors:
             config[f"{prefix}parallel"] = "outer" if self.shared else "none"
         return config
 
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """How many vectors may be in flight."""
-        return self._counts(self.extent)
-
     def _long(self, lanes: int) -> bool:
         """Is this a sum whose lanes would add up more than a block?"""
         if not (self.reduces and rounds(self.stage.store)):
@@ -198,8 +193,10 @@ class RowVectors:
         extents = [literal_extent(loop) for loop in self.stage.reduced]
         return None in extents or prod(extent or 0 for extent in extents) > BLOCK * lanes
 
-    def _counts(self, extent: int) -> tuple[int, ...]:
+    @property
+    def counts(self) -> tuple[int, ...]:
         """How many vectors may be in flight: powers of two, and as many as a short row has."""
+        extent = self.extent
         if self.run is not None and self.run.period > 1:
             return self.run.counts(self.lanes, MAX_LANES)
         most = max(1, min(-(-extent // self.lanes), MAX_LANES // self.lanes))
