@@ -7,12 +7,13 @@ vector code narrows the mask of its loads.
 
 from __future__ import annotations
 
+import math
 from typing import Final, assert_never
 
 from tensorlang import ir
 from tensorlang.codegen.emission import memory, transpose
 from tensorlang.codegen.emission.access import access_of, any_lane, evaluate
-from tensorlang.codegen.emission.affine import LANE, Polynomial, number
+from tensorlang.codegen.emission.affine import LANE, Polynomial, Strided, classify, number
 from tensorlang.codegen.emission.arithmetic import binary, both, compare, unary
 from tensorlang.codegen.emission.convert import cast, round_to_half, widen
 from tensorlang.codegen.emission.frame import Frame
@@ -155,9 +156,24 @@ def _select(frame: Frame, node: ir.Select) -> Value:
         return _branches(frame, node, cond)
     with frame.masked(both(builder, frame.mask, cond)):
         yes = value(frame, node.yes)
+    if _is_zero(node.no) and isinstance(node.yes, ir.Load) and _is_zero_where_off(frame, node.yes):
+        return yes
     with frame.masked(both(builder, frame.mask, unary(builder, "not", BOOL, cond))):
         no = value(frame, node.no)
     return choose(frame, cond, yes, no)
+
+
+def _is_zero(node: ir.Expr) -> bool:
+    """Is it the zero that is all bits off?"""
+    return isinstance(node, ir.Const) and node.value == 0 and math.copysign(1.0, node.value) > 0
+
+
+def _is_zero_where_off(frame: Frame, load: ir.Load) -> bool:
+    """Has a load zeros in lanes that are off: is each lane's element its own, and the storage none that is read whole?"""
+    assert isinstance(load.buffer, ir.Buffer)
+    place = frame.places[load.buffer.name]
+    _, moving = frame.space.offset(load.index, place.shape).parted()
+    return isinstance(classify(moving), Strided) and not place.own
 
 
 def choose(frame: Frame, cond: Value, yes: Value, no: Value) -> Value:
@@ -203,17 +219,30 @@ def _gated(frame: Frame, node: ir.Binary) -> Value | None:
     uniform = [part for part in parts if not lanes_of(frame.memo[id(part)]) and known(frame.memo[id(part)]) is None]
     varying = [part for part in parts if lanes_of(frame.memo[id(part)])]
     limited = next((part for part in varying if isinstance(part, ir.Compare) and known(frame.memo[id(part)]) is None), None)
-    if not uniform or limited is None or len(uniform) + len(varying) < len(parts):
+    if not uniform or not varying or len(uniform) + len(varying) < len(parts):
         return None
     builder, target = frame.builder, frame.target
+    masks = [known(frame.memo[id(part)]) for part in varying]
+    if limited is None and (target.has_masks or None in masks):
+        return None
     gate = frame.memo[id(uniform[0])]
     for part in uniform[1:]:
         gate = binary(builder, target, "and", BOOL, gate, frame.memo[id(part)])
+    if limited is None:
+        return _all_or_none(frame, gate, [mask for mask in masks if isinstance(mask, tuple)])
     found = _against_lane(frame, limited, gate)
     for part in varying:
         if found is not None and part is not limited:
             found = binary(builder, target, "and", BOOL, found, frame.memo[id(part)])
     return found
+
+
+def _all_or_none(frame: Frame, gate: Value, masks: list[tuple[int, ...]]) -> Value:
+    """The lanes that are on in all of some masks where `gate` holds, by signs of 32 bits, as vectors without registers for masks tell."""
+    builder = frame.builder
+    on = literal(I32, tuple(-int(all(lanes)) for lanes in zip(*masks, strict=True)))
+    lanes = builder.and_(splat(builder, builder.sext(gate, I32), frame.lanes), on)
+    return builder.icmp_signed("<", lanes, filled(lanes.type, 0))
 
 
 def _against_lane(frame: Frame, node: ir.Compare, gate: Value | None = None) -> Value | None:

@@ -140,9 +140,10 @@ class Frame:
         storage.align = align or None
         return storage
 
-    def place(self, buffer: ir.Buffer, pointer: Value, own: int = 0, spare: int = 0, *, alone: bool = True) -> None:
+    def place(self, buffer: ir.Buffer, pointer: Value, own: int = 0, spare: int = 0, *, alone: bool = True, idle_kept: bool = True) -> None:
         """Bring a buffer into scope."""
-        self.places[buffer.name] = BufferAddress(readable(buffer.name), pointer, buffer.dtype, buffer.in_memory, own, spare, alone)
+        name = readable(buffer.name)
+        self.places[buffer.name] = BufferAddress(name, pointer, buffer.dtype, buffer.in_memory, own, spare, alone, idle_kept)
 
 
 def begin(function: Value, target: Target, fail: Callable[[Frame, Builder], None], parent: Frame | None = None) -> Frame:

@@ -10,7 +10,8 @@
 
 Nothing outside the lanes that are on is touched: a mask goes to the memory instruction. The exception is storage of our own at a constant
 place (`Access.owned`): all its lanes exist and no one else sees them, so a masked access becomes a whole one and a blend, which lets
-LLVM keep the storage in registers. Lanes that are off load zeros. Addresses are `getelementptr` in 64 bits, never integers.
+LLVM keep the storage in registers; where nothing reads lanes that are off, without the blend. Lanes that are off load zeros. Addresses are
+`getelementptr` in 64 bits, never integers.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class BufferAddress:
     """Where a buffer is: address, element type, shape, and for storage of ours of constant size its elements (0: others may see it).
 
     The shape is that of the array which the declaration is a part of; its axes are in scope. `spare` bytes beyond
-    the last element may be read, whatever they hold. `alone`: no other buffer has elements there.
+    the last element may be read, whatever they hold. `alone`: no other buffer has elements there. `idle_kept`: what lanes that are off
+    hold has to stay (see `idle_lanes`).
     """
 
     name: str
@@ -69,6 +71,7 @@ class BufferAddress:
     own: int = 0
     spare: int = 0
     alone: bool = True
+    idle_kept: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ def load(builder: Builder, target: Target, access: VectorAccess, mask: Value | N
     """The elements of an access, zero in lanes that are off; the caller knows that a uniform one is wanted by some lane."""
     dtype, element, align = access.place.dtype, in_memory(access.place.dtype), access.place.dtype.bytes
     vector = shaped(element, access.lanes)
-    blended = access.owned and mask is not None and not access.uniform
+    off = mask if access.owned and not access.uniform else None
     if access.owned:
         mask = None
     if access.uniform:
@@ -129,7 +132,9 @@ def load(builder: Builder, target: Target, access: VectorAccess, mask: Value | N
         value = _near(builder, target, access, vector, mask)
     else:
         value = _scattered(builder, target, access, vector, mask)
-    if blended:
+    if off is not None and access.place.spare:  # what happens to lie there may be denormal, and slow to add to
+        value = builder.select(off, value, filled(value.type, 0))
+    elif off is not None and access.place.idle_kept:
         value = _fenced(builder, target, value)
     return builder.icmp_unsigned("!=", value, filled(value.type, 0)) if dtype == BOOL else value
 
@@ -144,7 +149,8 @@ def store(builder: Builder, target: Target, access: VectorAccess, value: Value, 
         return
     value = splat(builder, value, access.lanes)
     if mask is not None and access.owned and access.is_distinct:  # else a lane that is off would put back what another one has written
-        value, mask = builder.select(mask, value, _fenced(builder, target, _raw(builder, access))), None
+        value = builder.select(mask, value, _fenced(builder, target, _raw(builder, access))) if access.place.idle_kept else value
+        mask = None
     base = access.base
     if access.step == -1:
         base = address(builder, dtype, base, literal(I64, 1 - access.lanes))

@@ -43,8 +43,8 @@ def _statement(frame: Frame, stmt: ir.Stmt) -> None:
                 statement(frame, part)
         case ir.If():
             _condition(frame, stmt)
-        case ir.Alloc(buffers, inner):
-            with storage.allocated(frame, buffers):
+        case ir.Alloc(body=inner):
+            with storage.allocated(frame, stmt):
                 statement(frame, inner)
         case ir.Prefetch(buffer, index, level):
             frame.fresh()

@@ -10,7 +10,7 @@ what needs a part of the last one may load it whole.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -20,6 +20,7 @@ from tensorlang import ir
 from tensorlang.codegen.emission.arithmetic import binary
 from tensorlang.codegen.emission.expression import value
 from tensorlang.codegen.emission.frame import Frame, HeapStorage, readable
+from tensorlang.codegen.emission.idle_lanes import without_idle_readers
 from tensorlang.codegen.emission.types import I1, I8, I64, POINTER, VOID, Builder, Value, external, in_memory, intrinsic, known, literal
 from tensorlang.codegen.emission.workspace import largest, may_need
 from tensorlang.codegen.runtime import workspaces
@@ -36,11 +37,12 @@ SPARE: Final = LINE_BYTES
 
 
 @contextmanager
-def allocated(frame: Frame, buffers: Sequence[ir.Buffer]) -> Iterator[None]:
-    """Storage while something is emitted. Raises `InternalError` for stack storage of unknown size, and inside a vector loop."""
+def allocated(frame: Frame, alloc: ir.Alloc) -> Iterator[None]:
+    """Storage while what needs it is emitted. Raises `InternalError` for stack storage of unknown size, and inside a vector loop."""
     held, top = len(frame.heap), 0 if frame.part is None else frame.part.top
-    for buffer in buffers:
-        _allocate(frame, buffer)
+    unread = without_idle_readers(alloc)
+    for buffer in alloc.buffers:
+        _allocate(frame, buffer, idle_kept=buffer.name not in unread)
     yield
     while len(frame.heap) > held:
         release(frame.builder, frame.heap.pop())
@@ -49,7 +51,7 @@ def allocated(frame: Frame, buffers: Sequence[ir.Buffer]) -> Iterator[None]:
         frame.part.top = top
 
 
-def _allocate(frame: Frame, buffer: ir.Buffer) -> None:
+def _allocate(frame: Frame, buffer: ir.Buffer, *, idle_kept: bool) -> None:
     if frame.lanes:
         raise InternalError(f"{buffer.name} is allocated inside the vector loop {frame.lane_axis}")
     extents = [frame.space.polynomial(extent).constant for extent in buffer.shape]
@@ -64,7 +66,7 @@ def _allocate(frame: Frame, buffer: ir.Buffer) -> None:
         frame.stack += size * buffer.dtype.bytes
         if buffer.memory == "register":
             _clear(frame.builder, storage, size * buffer.dtype.bytes)
-        frame.place(buffer, storage, own=size, spare=spare)
+        frame.place(buffer, storage, own=size, spare=spare, idle_kept=idle_kept)
     else:
         found = _heap(frame, buffer)
         frame.place(buffer, found.storage, spare=SPARE)

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from tensorlang.schedules.legality.code_size import NEAR
 from tensorlang.schedules.model import forwarding, recurrences, row_ends
+from tensorlang.schedules.model.conditions import HELD, MASK_REGISTERS, condition_slots, masked_load_slots, masks_lanes
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Part, Statement, statements
 from tensorlang.schedules.model.touched import alike, crossings, elements_of, evict, places, repeats, shared
@@ -25,19 +26,12 @@ ENTRY: Final = 4.0
 PREFETCHED: Final = 4
 """Lines of a run that are waited for before the hardware fetches the next ones ahead."""
 
-MASKS: Final = {512: 2.0, 256: 8.0, 128: 24.0}
-"""Slots of the mask of a vector and of what it guards, by the bits of vectors: AVX-512 has registers for masks; AVX2 compares the loop's
-value in all lanes and loads under that; with 128 bits a masked load is one for each lane, and a jump."""
 PICKED: Final = 32
 """Bits of elements that a shuffle puts where lanes want them; narrower ones are loaded into lanes one by one."""
 INSTRUCTION: Final = 1.0
 """Slots of an instruction that computes a tile: `vpdpbusd` is issued like a multiply-add."""
-MASKED_SUMS: Final = (512,)
-"""Bits of vectors that a mask keeps parts of while sums are added; others are blended with the sum before: a slot, a cycle, a register."""
 FORWARDED: Final = 2.0
 """Latencies of L1 from the store of a sum until its next load has it: 7 or 8 cycles on a Zen 3, whose L1 gives in 4 (Fog's tables)."""
-BRANCH: Final = 2.0
-"""Slots of a condition that is the same for a whole vector: a comparison and a jump."""
 SCALAR: Final = 0.5
 """The share of a vector's time that the divider takes for one number: 3.5 of 6 cycles on a Zen 4, 3 to 5 of 10 on Intel's (Fog)."""
 PLACED: Final = 16
@@ -117,7 +111,8 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     moves: list[_Moves] = []
     lines: list[tuple[str, float, float]] = []
     split: dict[str, float] = {}
-    waiting, farthest, moved, handed = 0.0, 1.0, 0.0, 0.0
+    waiting, farthest, moved, handed, guarded = 0.0, 1.0, 0.0, 0.0, 0.0
+    masked = masked_load_slots(statement, copies, vector, around, machine)
     unread: dict[object, float] = {}
     for access, offsets in alike(statement):
         moving = access.steps()
@@ -176,8 +171,9 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         if run is not None:
             whole = lanes if vector is None else min(float(lanes), vector.trips)
             done *= 1 + crossings(access, moving, run.name, offsets, whole / each, machine.line)
+        guarded += done if masked and apart and not access.writes else 0.0
         moves.append(_Moves(moving.keys(), done if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept, picked))
-    masks = farthest * _conditions(statement, copies, vector, serial, machine)
+    masks = farthest * condition_slots(statement, copies, vector, around, machine) + masked * guarded
     body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, step, often, handed, machine, (around, path))
     first, *rest = _tiles(path, copies, vector, lanes)
     arithmetic, memory, slots = body.cycles(first)
@@ -207,12 +203,13 @@ class _Moves(NamedTuple):
 class _Tile(NamedTuple):
     """How often a body runs on a tile of some size, as a share of all its runs, which may add up to more than 1: parts count as runs.
 
-    `copies` of the statement by loops; `masked`: only a part of its last vectors is wanted.
+    `copies` of the statement by loops; `masked`: only a part of its last vectors is wanted, and where `ragged` another part in each run.
     """
 
     share: float
     copies: Mapping[str, int]
     masked: bool
+    ragged: bool = False
 
 
 def _tiles(path: tuple[Loop, ...], copies: Mapping[str, int], vector: Loop | None, lanes: int) -> list[_Tile]:
@@ -220,7 +217,7 @@ def _tiles(path: tuple[Loop, ...], copies: Mapping[str, int], vector: Loop | Non
     found = [_Tile(1.0, copies, masked=False)]
     for loop in path:
         if loop.ragged and loop.name in copies:
-            part = [tile._replace(share=tile.share * (1 - loop.tiles), masked=True) for tile in found]
+            part = [tile._replace(share=tile.share * (1 - loop.tiles), masked=True, ragged=True) for tile in found]
             found = [tile._replace(share=tile.share * loop.tiles) for tile in found] + part
             continue
         whole = math.floor(loop.tiles + 1e-9)
@@ -234,7 +231,7 @@ def _tiles(path: tuple[Loop, ...], copies: Mapping[str, int], vector: Loop | Non
             found = [tile._replace(masked=tile.masked or masked) for tile in found]
             continue
         found = [tile._replace(share=tile.share * whole / loop.tiles) for tile in found] + [
-            _Tile(tile.share / loop.tiles, {**tile.copies, loop.name: count}, tile.masked or masked) for tile in found
+            _Tile(tile.share / loop.tiles, {**tile.copies, loop.name: count}, tile.masked or masked, tile.ragged) for tile in found
         ]
     return found
 
@@ -286,13 +283,15 @@ class _Body:
             kept_apart = statement.moving if vector is None else statement.moving | {vector.name}
             sums = math.prod(count for name, count in copies.items() if name in kept_apart)
             blended = 0.0
-            if tile.masked and vector is not None and self.machine.vector_bits not in MASKED_SUMS:
+            if tile.ragged and vector is not None and self.machine.vector_bits not in MASK_REGISTERS:
                 blended = sums / copies.get(vector.name, 1)
             latency = ports.latency + max(0.0, statement.joining - 1) + min(1.0, blended)
+            masked = masks_lanes(statement, vector) and self.machine.vector_bits not in MASK_REGISTERS
+            held = blended + (HELD if masked else 0.0)
             if not any(access.writes for access in statement.accesses):  # sums in registers: what these do not hold goes to memory and back
-                free -= sums + blended
+                free -= sums + held
                 loads, stores = loads + max(0.0, -free), stores + max(0.0, -free)
-                if sums + blended > self.machine.registers - 1:  # else rows that wait are loaded again, and no sum waits
+                if sums + held > self.machine.registers - 1:  # else rows that wait are loaded again, and no sum waits
                     latency += FORWARDED * self.machine.caches[0].latency
             loads += max(0.0, kept - max(0.0, free))
             work += blended
@@ -327,18 +326,3 @@ class _Body:
             each /= 1.0 if serial is None or serial.name in loops else serial.trips
             total += each * (1.0 if self.vector is not None and self.vector.name in loops else SCALAR)
         return total
-
-
-def _conditions(statement: Statement, copies: Mapping[str, int], vector: Loop | None, serial: Loop | None, machine: Machine) -> float:
-    """Slots of the conditions on loops that choose what a statement reads; what is the same in all lanes is asked once (`interiors`)."""
-
-    def steps(loops: frozenset[str]) -> float:
-        return serial.trips if serial is not None and serial.name not in loops else 1.0
-
-    same = [loops for loops in statement.conditions if vector is None or vector.name not in loops]
-    slots = max((BRANCH / steps(loops) for loops in same), default=0.0)
-    for loops in statement.conditions:
-        if vector is not None and vector.name in loops:
-            each = MASKS.get(machine.vector_bits, MASKS[128])
-            slots += each * math.prod(count for name, count in copies.items() if name in loops) / steps(loops)
-    return slots

@@ -352,9 +352,11 @@ class _Reader:
                     self._divide(expr, *ROOTS[function])
             case Compare() | Binary() if _tells_where(expr):
                 return 0.0
-            case Select(cond) if _tells_where(cond):
+            case Select(cond, yes, no) if _tells_where(cond):
                 for part in sides_of_and(cond):
                     self.asked[frozenset(name for axis in axes_of(part) for name in self._axis(axis))] = None
+                if isinstance(yes, Load) and isinstance(no, Const) and not no.value:  # a masked load has zeros where it is off
+                    return self._operations(yes, reads, seen)
                 follows = self._follows(cond)
                 self.edges[follows] = self.edges.get(follows, 0.0) + 1.0
                 own = 1.0

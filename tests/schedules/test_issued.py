@@ -44,12 +44,13 @@ def test_a_tile_at_the_end_takes_what_it_takes_alone(whole, vectors, left, core)
         assert arithmetic(whole * columns + end) == pytest.approx(arithmetic(whole * columns) + arithmetic(end), rel=0.03)
 
 
-@pytest.mark.parametrize(("core", "blends"), [("znver3", True), ("haswell", True), ("cascadelake", False), ("znver5", False)])
-def test_a_part_of_a_vector_takes_longer_than_a_whole_one_where_it_is_blended(core, blends):
+@pytest.mark.parametrize("core", ["znver3", "haswell", "cascadelake", "znver5"])
+def test_a_part_of_a_vector_takes_as_long_as_a_whole_one(core):
+    """Lanes that are off in every step need not keep what they held."""
     machine = machine_of(target(core))
     lanes = machine.lanes(32)
     part, whole = (estimate(tiled(6, lanes + end, (512,), 6, lanes).nest, machine).shares["arithmetic"] for end in (lanes - 3, lanes))
-    assert part > 1.05 * whole if blends else part == pytest.approx(whole, rel=0.02)
+    assert part == pytest.approx(whole, rel=0.02)
 
 
 @given(st.integers(1, 6), st.sampled_from([(4, 4, 32), (2, 256), (64, 2, 4), (512,)]))
@@ -57,25 +58,6 @@ def test_a_sum_waits_for_itself_in_all_loops_of_its_reduction(rows, extents):
     machine = machine_of(target("znver3"))
     cycles = estimate(tiled(rows, 8, extents, rows, 8).nest, machine).shares["arithmetic"] * machine.hertz
     assert cycles >= 0.6 * machine.ports.latency * 512
-
-
-@pytest.mark.parametrize(("core", "blends"), [("znver3", True), ("haswell", True), ("cascadelake", False), ("znver5", False)])
-def test_a_single_tile_that_is_a_part_of_one_is_blended_like_any_other_end(core, blends):
-    machine = machine_of(target(core))
-    lanes = machine.lanes(32)
-    part, whole = (
-        estimate(tiled(4, columns, (512,), 4, 2 * lanes).nest, machine).shares["arithmetic"] for columns in (2 * lanes - 3, 2 * lanes)
-    )
-    assert (part > 1.2 * whole) is blends  # rows that begin anywhere cost loads on any core
-
-
-def test_a_sum_that_no_register_holds_beside_what_is_blended_waits_for_its_store():
-    machine = machine_of(target("znver3"))
-
-    def arithmetic(rows: int) -> float:
-        return estimate(tiled(rows, 12, (512,), rows, 16).nest, machine).shares["arithmetic"] / rows
-
-    assert arithmetic(6) > 1.2 * arithmetic(4)
 
 
 def copied(m: int, n: int, lanes: str, beside: str, tile: int = 8, width: int = 8) -> tl.Schedule:

@@ -15,8 +15,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tensorlang import ir
+from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Alloc, Axis, Binary, Block, Expr, For, If, Prefetch, Stmt, Store, allocate, block
+from tensorlang.codegen.lowering.passes.bounds import bounded
+from tensorlang.ir import Alloc, Axis, Binary, Block, Const, Expr, For, If, Prefetch, Stmt, Store, allocate, block
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.traverse import axes_of, loads_of, map_expressions, map_statements, read_in, statements, substitute, written_in
 
@@ -56,16 +58,36 @@ def _leaf(vector: For, body: Stmt, masks: tuple[Expr, ...]) -> For:
 
 
 def narrow(stmt: Stmt, lanes: Callable[[DType], int]) -> Stmt:
-    """The statement with every vector loop no wider than a register of the widest type in it.
+    """The statement with every vector loop no wider than a register of the widest type in it, or than the lanes that its masks let through.
 
     Lanes that share an element are left only where at most one of them runs; those take turns.
     """
     if isinstance(stmt, For) and stmt.kind == "vector":
+        stmt = _without_idle_lanes(stmt)
         shared = any(
             isinstance(part, Store) and all(stmt.loop not in axes_of(index) for index in part.index) for part in statements(stmt.body)
         )
         return replace(stmt, kind="serial") if shared else _chunks(stmt, stmt.body, lanes)
     return map_statements(stmt, lambda part: narrow(part, lanes))
+
+
+def _without_idle_lanes(vector: For) -> For:
+    """A vector loop without the upper half of its lanes, or more, where a mask holds in none of them.
+
+    Rows of 7 have half a vector of 16 lanes, which many cores take twice as often as a whole one.
+    """
+    extent = simplify(Binary("sub", vector.hi, vector.lo))
+    if vector.lo != ir.const(0) or not isinstance(extent, Const):
+        return vector
+    body, least = vector.body, int(extent.value)
+    while isinstance(body, If) and body.orelse is None:
+        for condition in conjuncts((body.cond,)):
+            last = bounded(vector, condition)
+            if last is not None and isinstance(last.hi, Const) and last.lo == vector.lo:
+                least = min(least, max(1, int(last.hi.value)))
+        body = body.then
+    wanted = 1 << (least - 1).bit_length()
+    return replace(vector, hi=ir.const(wanted)) if 2 * wanted <= int(extent.value) else vector
 
 
 def _changes(stmt: Stmt, cond: Expr) -> bool:

@@ -27,7 +27,7 @@ MAX_ROWS: Final = 8
 MAX_VECTORS: Final = 4
 MAX_BODY: Final = 256
 """Vector operations of an unrolled tile, at most; a tenth of a second of LLVM's time or two."""
-MAX_CONDITIONS: Final = 64
+MAX_CONDITIONS: Final = 96
 """Conditions in an unrolled tile, at most by default; they are dear to compile."""
 FIRST_ROWS: Final = 4
 """Rows of the tile that the search begins with."""

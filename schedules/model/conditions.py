@@ -1,0 +1,91 @@
+"""What the conditions on loops that choose what a statement reads take: jumps, masks, and the registers and steps of masked loads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from tensorlang.schedules.model.machine import Machine
+from tensorlang.schedules.model.parts import Loop, Statement
+
+BRANCH: Final = 2.0
+"""Slots of a condition that is the same for a whole vector: a comparison and a jump."""
+EDGES: Final = 2.0
+"""Steps of a loop at the edges of what conditions ask for: the first and the last one."""
+MASKS: Final = {512: 2.0, 256: 8.0, 128: 24.0}
+"""Slots of the mask of a vector and of what it guards, by the bits of vectors: AVX-512 has registers for masks; AVX2 compares the loop's
+value in all lanes and loads under that; with 128 bits a masked load is one for each lane, and a jump."""
+KNOWN_MASK: Final = 1.0
+"""Slots of a mask that is the same in each run of a body: it is loaded, or in a register."""
+MASK_REGISTERS: Final = (512,)
+"""Bits of vectors that have registers for masks, which keep parts of vectors while sums are added. Others are blended with the sum before:
+a slot, a cycle, a register. Neither is done where the same lanes are off in every run (`emission.idle_lanes`)."""
+HELD: Final = 2.0
+"""Registers of a masked load and of its mask, where there are none for masks; an instruction that adds takes a plain load itself."""
+MASKED_LOAD: Final = 2.0
+"""Slots of a masked load more than of a plain one, where there are no registers for masks: two steps, and no operand of a sum."""
+
+
+def masks_lanes(statement: Statement, vector: Loop | None) -> bool:
+    """Does a condition on the loop of the lanes choose what a statement reads?"""
+    return vector is not None and any(vector.name in loops for loops in statement.conditions)
+
+
+def condition_slots(
+    statement: Statement, copies: Mapping[str, int], vector: Loop | None, around: tuple[Loop, ...], machine: Machine
+) -> float:
+    """Slots of the conditions on loops that choose what a statement reads.
+
+    What is the same in all lanes is asked once in the middle of loops (`interiors`), and at their edges by each copy.
+    """
+    serial = around[-1] if around else None
+    same = [loops for loops in statement.conditions if vector is None or vector.name not in loops]
+
+    def steps(loops: frozenset[str]) -> float:
+        return serial.trips if serial is not None and serial.name not in loops else 1.0
+
+    def several(loops: frozenset[str]) -> int:
+        return math.prod(count for name, count in copies.items() if name in loops)
+
+    slots = max((BRANCH / steps(loops) for loops in same), default=0.0)
+    slots += sum(BRANCH * (several(loops) - 1) * _at_edges(loops, statement, around) / steps(loops) for loops in same)
+    edges = [(loops, share) for loops in same if (share := _at_edges(loops, statement, around))]
+    for loops in statement.conditions:
+        if vector is None or vector.name not in loops:
+            continue
+        if _is_known(loops, around):
+            slots += KNOWN_MASK * several(loops) / steps(loops)
+            joined = edges if machine.vector_bits not in MASK_REGISTERS else []
+            slots += sum(KNOWN_MASK * share * several(loops | others) / steps(loops | others) for others, share in joined)
+        else:
+            each = MASKS.get(machine.vector_bits, MASKS[128]) * _at_edges(loops, statement, around)
+            slots += each * several(loops) / steps(loops)
+    return slots
+
+
+def masked_load_slots(
+    statement: Statement, copies: Mapping[str, int], vector: Loop | None, around: tuple[Loop, ...], machine: Machine
+) -> float:
+    """Slots of a load more than where no condition asks for lanes: those of the vectors at the ends of rows."""
+    if vector is None or not masks_lanes(statement, vector) or machine.vector_bits in MASK_REGISTERS:
+        return 0.0
+    shares = (
+        min(1.0, EDGES / copies[vector.name]) if _is_known(loops, around) else _at_edges(loops, statement, around)
+        for loops in statement.conditions
+        if vector.name in loops
+    )
+    return MASKED_LOAD * max(shares)
+
+
+def _is_known(loops: frozenset[str], around: tuple[Loop, ...]) -> bool:
+    """Is a condition the same in each run of a body: does it ask for none of the loops around?"""
+    return not any(loop.name in loops for loop in around)
+
+
+def _at_edges(loops: frozenset[str], statement: Statement, around: tuple[Loop, ...]) -> float:
+    """The share of steps at the edges of loops that a condition asks, the first and the last one; of a window's, half of the taps there."""
+    asked = [loop for loop in around if loop.name in loops]
+    inside = any(loop.name not in statement.moving for loop in asked)
+    tiles = math.prod(loop.trips for loop in asked if loop.name in statement.moving)
+    return min(1.0, EDGES / tiles) * (0.5 if inside else 1.0) if asked else 0.0
