@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import itertools
 import math
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -61,11 +62,11 @@ class Turn:
 def take(turns: Mapping[str, Turn], seconds: float, most: int = MOST) -> dict[str, list[float | None]]:
     """Samples of each calibrated candidate, one for each round (None where it sat out), for about so many seconds.
 
-    Every round begins with another candidate, so that none is always the first.
+    Every round has an order of its own, so that none always comes after the same one, which leaves the last level as that one wants it.
     """
     samples: dict[str, list[float | None]] = {name: [] for name in turns}
     gc.collect()
-    order = list(turns)
+    order, drawn = list(turns), random.Random(0)
     begin = time.perf_counter()
     for count in itertools.count():
         spent = time.perf_counter() - begin
@@ -73,7 +74,8 @@ def take(turns: Mapping[str, Turn], seconds: float, most: int = MOST) -> dict[st
             return samples
         compared = [column for name, column in samples.items() if not turns[name].apart]
         fastest = min((found for column in compared for found in column if found is not None), default=math.inf)
-        for name in order[count % len(order) :] + order[: count % len(order)]:
+        drawn.shuffle(order)
+        for name in order:
             known = [found for found in samples[name] if found is not None]
             sits_out = not turns[name].stays and len(known) >= 2 and min(known) > SLOW * fastest
             samples[name].append(None if sits_out else turns[name].sample())

@@ -25,7 +25,6 @@ from llvmlite import ir as llvm
 from tensorlang.codegen.emission.lanes import picked, pieces, pinned, resized, reverse
 from tensorlang.codegen.emission.types import (
     I1,
-    I8,
     I32,
     I64,
     POINTER,
@@ -194,28 +193,6 @@ def store_parts(builder: Builder, dtype: DType, base: Value, value: Value, parts
         else:
             part = value if size == lanes_of(value) else picked(builder, value, Poison(value.type), range(start, start + size))
         builder.store(part, address(builder, dtype, base, literal(I64, start)), align=dtype.bytes)
-
-
-def streams(target: Target, access: VectorAccess, mask: Value | None) -> bool:
-    """Whether a store may pass the caches by: one whole vector register on a target whose stores do so in order of a fence."""
-    size = access.lanes * access.place.dtype.bytes
-    whole = access.step == 1 and mask is None and not access.owned
-    return whole and target.is_x86 and size in (16, 32, 64) and size * 8 <= target.vector_bits
-
-
-def stream(builder: Builder, access: VectorAccess, value: Value) -> None:
-    """Write past the caches where the address is a multiple of the vector's size, which the instruction needs; else plainly."""
-    size = access.lanes * access.place.dtype.bytes
-    if access.place.dtype == BOOL:
-        value = builder.zext(value, shaped(I8, lanes_of(value)))
-    value = splat(builder, value, access.lanes)
-    low = builder.and_(builder.ptrtoint(access.base, I64), literal(I64, size - 1))
-    with builder.if_else(builder.icmp_unsigned("==", low, literal(I64, 0)), likely=True) as (aligned, otherwise):
-        with aligned:
-            past = builder.store(value, access.base, align=size)
-            past.set_metadata("nontemporal", builder.module.add_metadata([literal(I32, 1)]))
-        with otherwise:
-            builder.store(value, access.base, align=access.place.dtype.bytes)
 
 
 def prefetch(builder: Builder, access: VectorAccess, level: int) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from tensorlang import ir
-from tensorlang.codegen.emission import loops, memory, storage, tensors, transpose
+from tensorlang.codegen.emission import loops, memory, storage, streaming, tensors, transpose
 from tensorlang.codegen.emission.access import access_of, any_lane
 from tensorlang.codegen.emission.arithmetic import both, unary
 from tensorlang.codegen.emission.convert import round_to_half, widen
@@ -155,9 +155,9 @@ def _write(frame: Frame, stmt: ir.Store, accesses: list[VectorAccess], values: l
         if transpose.defers(frame, access) and frame.deferred is not None:
             offset, _ = frame.space.offset(stmt.index, access.place.shape).parted()
             frame.deferred.append(Pending(replace(access, lanes=transpose.first_lanes(frame)), offset, new, stmt.stream))
-        elif stmt.stream and memory.streams(frame.target, access, frame.mask):
+        elif stmt.stream and streaming.streams(frame.target, access, frame.mask):
             frame.streamed = True
-            memory.stream(frame.builder, access, new)
+            streaming.stream(frame.builder, access, new)
         else:
             memory.store(frame.builder, frame.target, access, new, frame.mask)
 

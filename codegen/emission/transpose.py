@@ -21,7 +21,7 @@ from typing import Final
 from llvmlite import ir as llvm
 
 from tensorlang import ir
-from tensorlang.codegen.emission import memory
+from tensorlang.codegen.emission import memory, streaming
 from tensorlang.codegen.emission.affine import Strided, classify
 from tensorlang.codegen.emission.frame import Frame, Pending
 from tensorlang.codegen.emission.lanes import picked, pieces
@@ -201,9 +201,9 @@ def _write(frame: Frame, access: VectorAccess, column: Value, start: int, *, str
     """The `access.lanes` elements of `column` from `start` on."""
     builder, count, align = frame.builder, access.lanes, access.place.dtype.bytes
     if count == lanes_of(column):
-        if streamed and access.place.dtype != BOOL and memory.streams(frame.target, access, None):
+        if streamed and access.place.dtype != BOOL and streaming.streams(frame.target, access, None):
             frame.streamed = True
-            memory.stream(builder, access, column)
+            streaming.stream(builder, access, column)
         else:
             builder.store(column, access.base, align=align)
         return

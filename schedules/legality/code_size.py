@@ -38,7 +38,7 @@ from tensorlang.ir import (
 from tensorlang.ir.dtype import INT64, DType
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import mentions
-from tensorlang.ir.traverse import children, dtype_of, operands_first, shared, whole_power
+from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, operands_first, shared, whole_power
 from tensorlang.schedules.legality.derived_axes import DerivedAxes, Lanes
 from tensorlang.schedules.rewriting.edit import literal_extent
 from tensorlang.system.identity import Identity
@@ -113,6 +113,11 @@ class _Context(NamedTuple):
         """The same without what copies it."""
         return self._replace(copies=())
 
+    @property
+    def written_out(self) -> frozenset[str]:
+        """The loops whose steps are numbers in each copy: those that copy it, and that of its lanes."""
+        return frozenset((self.lanes.loop, *(name for name, _ in self.copies)))
+
 
 def instructions(stmt: Stmt, register: int = REGISTER) -> float:
     """The instructions that are emitted for a statement, about, where a vector register has so many bits."""
@@ -162,8 +167,9 @@ def _parts(stmt: Stmt, derived: DerivedAxes, around: _Context) -> Iterator[State
             for part in body:
                 yield from _parts(part, derived, around)
         case If(cond, then, orelse):
-            size, choices = _found(Identity((cond,)), around.once)
-            yield StatementSize("", 1 + size, around.copies, choices)
+            if not axes_of(cond) <= around.written_out or any(True for _ in loads_of(cond)):  # else it is known where it is emitted
+                size, choices = _found(Identity((cond,)), around.once)
+                yield StatementSize("", 1 + size, around.copies, choices)
             yield from _parts(then, derived, around)
             if orelse is not None:
                 yield from _parts(orelse, derived, around)

@@ -27,9 +27,9 @@ MASKED_LOAD: Final = 2.0
 """Slots of a masked load more than of a plain one, where there are no registers for masks: two steps, and no operand of a sum."""
 
 
-def masks_lanes(statement: Statement, vector: Loop | None) -> bool:
-    """Does a condition on the loop of the lanes choose what a statement reads?"""
-    return vector is not None and any(vector.name in loops for loops in statement.conditions)
+def registers_of_masks(statement: Statement, vector: Loop | None, machine: Machine) -> float:
+    """Vector registers that masked loads take, beside those of what is loaded."""
+    return HELD if _masked_by_vectors(statement, vector, machine) else 0.0
 
 
 def condition_slots(
@@ -68,7 +68,7 @@ def masked_load_slots(
     statement: Statement, copies: Mapping[str, int], vector: Loop | None, around: tuple[Loop, ...], machine: Machine
 ) -> float:
     """Slots of a load more than where no condition asks for lanes: those of the vectors at the ends of rows."""
-    if vector is None or not masks_lanes(statement, vector) or machine.vector_bits in MASK_REGISTERS:
+    if vector is None or not _masked_by_vectors(statement, vector, machine):
         return 0.0
     shares = (
         min(1.0, EDGES / copies[vector.name]) if _is_known(loops, around) else _at_edges(loops, statement, around)
@@ -76,6 +76,12 @@ def masked_load_slots(
         if vector.name in loops
     )
     return MASKED_LOAD * max(shares)
+
+
+def _masked_by_vectors(statement: Statement, vector: Loop | None, machine: Machine) -> bool:
+    """Does a condition ask for the loop of the lanes, where masks have no registers of their own?"""
+    lanes = vector is not None and any(vector.name in loops for loops in statement.conditions)
+    return lanes and machine.vector_bits not in MASK_REGISTERS
 
 
 def _is_known(loops: frozenset[str], around: tuple[Loop, ...]) -> bool:

@@ -131,7 +131,8 @@ def _cycles(
         if buffer in core.split:
             together = min(SPLIT, max(1.0, core.asked[buffer]))
             waited += (ahead + alone[buffer]) * core.split[buffer] * _wait(level.latency, together, 0.0, core)
-    return max(given, taken) + past, waited
+    exponent = max(1.0, machine.overlap / 2)  # as of what comes into L1 (`_near`): on Intel's cores streams are added to reads
+    return float((max(given, taken) ** exponent + past**exponent) ** (1 / exponent)), waited
 
 
 def _waited(own: Mapping[str, float], buffer: str, other: Mapping[str, float], machine: Machine, level: Level, core: Cycles) -> float:

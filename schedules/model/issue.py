@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from tensorlang.schedules.legality.code_size import NEAR
 from tensorlang.schedules.model import forwarding, recurrences, row_ends
-from tensorlang.schedules.model.conditions import HELD, MASK_REGISTERS, condition_slots, masked_load_slots, masks_lanes
+from tensorlang.schedules.model.conditions import MASK_REGISTERS, condition_slots, masked_load_slots, registers_of_masks
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Part, Statement, statements
 from tensorlang.schedules.model.touched import alike, crossings, elements_of, evict, places, repeats, shared
@@ -112,7 +112,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     lines: list[tuple[str, float, float]] = []
     split: dict[str, float] = {}
     waiting, farthest, moved, handed, guarded = 0.0, 1.0, 0.0, 0.0, 0.0
-    masked = masked_load_slots(statement, copies, vector, around, machine)
+    masked_load = masked_load_slots(statement, copies, vector, around, machine)
     unread: dict[object, float] = {}
     for access, offsets in alike(statement):
         moving = access.steps()
@@ -171,9 +171,9 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         if run is not None:
             whole = lanes if vector is None else min(float(lanes), vector.trips)
             done *= 1 + crossings(access, moving, run.name, offsets, whole / each, machine.line)
-        guarded += done if masked and apart and not access.writes else 0.0
+        guarded += done if apart and not access.writes else 0.0
         moves.append(_Moves(moving.keys(), done if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept, picked))
-    masks = farthest * condition_slots(statement, copies, vector, around, machine) + masked * guarded
+    masks = farthest * condition_slots(statement, copies, vector, around, machine) + masked_load * guarded
     body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, step, often, handed, machine, (around, path))
     first, *rest = _tiles(path, copies, vector, lanes)
     arithmetic, memory, slots = body.cycles(first)
@@ -286,8 +286,7 @@ class _Body:
             if tile.ragged and vector is not None and self.machine.vector_bits not in MASK_REGISTERS:
                 blended = sums / copies.get(vector.name, 1)
             latency = ports.latency + max(0.0, statement.joining - 1) + min(1.0, blended)
-            masked = masks_lanes(statement, vector) and self.machine.vector_bits not in MASK_REGISTERS
-            held = blended + (HELD if masked else 0.0)
+            held = blended + registers_of_masks(statement, vector, self.machine)
             if not any(access.writes for access in statement.accesses):  # sums in registers: what these do not hold goes to memory and back
                 free -= sums + held
                 loads, stores = loads + max(0.0, -free), stores + max(0.0, -free)

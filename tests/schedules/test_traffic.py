@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ def test_a_region_without_a_literal_size_or_with_too_many_lines_is_refused() -> 
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
-@pytest.mark.parametrize("offset", [0, 1, 16])
+@pytest.mark.parametrize("offset", [0, 1, 4, 12, 16])
 def test_streamed_stores_reach_every_element_at_every_alignment(dtype: str, offset: int) -> None:
     s = tl.Schedule(scale(7, 133, dtype))
     _, lanes = s.split("j", 16)
@@ -127,6 +128,15 @@ def test_streamed_stores_are_followed_by_a_fence_on_x86_and_plain_elsewhere() ->
     assert "vmovntps" in code
     assert "sfence" in code
     assert "sfence" not in asm(s, "cortex-a72")
+
+
+@pytest.mark.parametrize(("cpu", "register"), [("x86-64-v4", "zmm"), ("haswell", "ymm")])
+def test_parts_of_a_vector_are_streamed_where_the_whole_may_not_be(cpu: str, register: str) -> None:
+    """NumPy's arrays begin 16 bytes behind a line."""
+    s = tl.Schedule(scale(4, 64))
+    s.vectorize(s.split("j", 16)[1])
+    s.stream_stores("Y")
+    assert set(re.findall(r"vmovnt\w+\s+%([xyz]mm)", asm(s, cpu))) == {register, "xmm"}
 
 
 def test_the_copy_of_a_tile_streams_and_the_tile_does_not() -> None:

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
+from tensorlang.schedules.model.parts import Statement
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.stages import StageInfo
 from tensorlang.schedules.strategies.processor import Processor
 
+WORTH_STREAMING: Final = 0.85
+"""The share of the time with plain stores below which a result is stored past the caches that the last level might keep: who reads it next
+finds none of it there."""
 
-def streams_by_default(stage: StageInfo, machine: Processor) -> bool | None:
-    """Is a result stored past the caches by default? None where that is no choice: sums, intermediates, and what the near caches hold."""
-    return None if stage.store.reducer is not None or not may_stream(stage, machine) else (stage.written() or 0) > machine.l3
+
+def streams_by_default(stage: StageInfo, machine: Processor, seconds: Callable[[bool], float] | None = None) -> bool | None:
+    """Is a result stored past the caches by default? None where that is no choice: sums, intermediates, and what the near caches hold.
+
+    It is where the last level does not hold it, and where what is read beside it leaves too little of that level: `seconds` tells what the
+    stage takes by the cost model, stored past the caches or not.
+    """
+    if stage.store.reducer is not None or not may_stream(stage, machine):
+        return None
+    if (stage.written() or 0) > machine.l3:
+        return True
+    return seconds is not None and seconds(True) < WORTH_STREAMING * seconds(False)
+
+
+def streamed(statement: Statement) -> Statement:
+    """A statement that stores past the caches what it writes."""
+    accesses = (access._replace(streams=True) if access.writes and not access.reads else access for access in statement.accesses)
+    return statement._replace(accesses=tuple(accesses))
 
 
 def may_stream(stage: StageInfo, machine: Processor) -> bool:

@@ -19,6 +19,7 @@ from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size
+from tensorlang.schedules.strategies.loops.streaming import streamed
 from tensorlang.schedules.strategies.processor import Processor
 
 WORTH_THREADS: Final = 0.8
@@ -62,12 +63,14 @@ def worth_threads(stage: StageInfo, vector: For | None, plain: Sequence[Part], m
     return cheapest_thread_loop([loop], seconds, 0.0, threads, machine.core.fork * stage.turns) == loop.name
 
 
-def seconds_in_lanes(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Processor) -> float:
+def seconds_in_lanes(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Processor, *, streams: bool = False) -> float:
     """What a stage of the program `plain` takes by the cost model, its loop `vector` in lanes; 0 where it never runs."""
     try:
         sketch = Sketch.of(plain, stage.name)
     except KeyError:
         return 0.0
+    if streams:
+        sketch.statement = streamed(sketch.statement)
     if vector is not None and any(loop.name == vector.loop for loop in sketch.loops):
         lanes = machine.lanes(stage.widest)
         sketch.mark(sketch.split(vector.loop, lanes, lanes)[1], "vector")

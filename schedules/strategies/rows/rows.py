@@ -32,7 +32,7 @@ from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, rounds, su
 from tensorlang.schedules.strategies.loops.phases import TOGETHER, Phases, vectorize_phases
 from tensorlang.schedules.strategies.loops.prefetching import DISTANCE, ask_ahead, leaps, operands_from_afar, prefetch_knob
 from tensorlang.schedules.strategies.loops.streaming import stream, streams_by_default
-from tensorlang.schedules.strategies.loops.thread_loop import outer_loop_knob, parallelize, worth_threads
+from tensorlang.schedules.strategies.loops.thread_loop import outer_loop_knob, parallelize, seconds_in_lanes, worth_threads
 from tensorlang.schedules.strategies.processor import Processor
 
 MAX_LANES = 128
@@ -84,7 +84,8 @@ class RowVectors:
         vector = vector if run is None else run.loops[-1]
         shared = threads > 1 and bool(stage.outer) and worth_threads(stage, vector, plain, machine, threads)
         phases = TOGETHER if vector is None or run is not None else Phases.of(stage, vector, lanes)
-        found = cls(stage, vector, lanes, threads, streams_by_default(stage, machine), shared, run=run, phases=phases)
+        streams = streams_by_default(stage, machine, lambda past: seconds_in_lanes(stage, vector, plain, machine, streams=past))
+        found = cls(stage, vector, lanes, threads, streams, shared, run=run, phases=phases)
         return found if run is not None or phases is not TOGETHER else found._asking_for_lanes(plain, machine)
 
     def _asking_for_lanes(self, plain: Sequence[Part], machine: Processor) -> RowVectors:
