@@ -6,8 +6,8 @@
                                                             C[i, j] = A[i, j]        # C   stream
 
 `prefetch` asks, at the start of an iteration of `loop`, for each cache line that the iteration `distance` later reads; an address
-outside the tensor is no fault. `stream_stores` lets the plain stores to a tensor pass the caches by where a whole vector goes to an
-aligned address (that is tested at run time); the kernel and each of its threads end with a fence.
+outside the tensor is no fault. `stream_stores` lets the plain stores to a tensor pass the caches by where a whole vector, or parts of one,
+go to an aligned address (that is tested at run time); the kernel and each of its threads end with a fence.
 
 Legal always: neither changes what is computed. `prefetch` needs a region of literal size that moves with the loop.
 """
