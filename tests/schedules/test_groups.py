@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -155,8 +156,27 @@ def test_the_phases_of_a_row_are_one_tile() -> None:
     defined, _, _ = transposed(16, 32, 2, 14)
     chosen = strategy(defined)
     text = str(chosen.schedule(chosen.default))
-    assert "_acc: float32[2, " in text
+    assert re.search(r"_acc: float32\[\d+, 2, ", text)
     assert "unroll x_r in range(2)" in text
+
+
+@pytest.mark.parametrize(("size", "inside"), [(2, True), (4, True), (3, False)])
+def test_an_element_of_the_rows_meets_the_vectors_of_all_phases_at_once(size: int, inside: bool) -> None:
+    """It is in a register for that long. Phases with taps of their own ask for these, once for all rows."""
+    output, _, _ = transposed(32, 32, size, 14)
+    kinds = strategy(output)
+    lines = str(kinds.schedule({**kinds.default, "rows": 7})).splitlines()
+    (phases,) = {at for at, line in enumerate(lines) if "unroll x_r" in line and "+=" in "".join(lines[at : at + 5])}
+    assert ("vector" in lines[phases + 1]) is inside
+
+
+@pytest.mark.parametrize("cpu", ["znver4", "haswell"])
+def test_no_sum_of_a_tile_of_phases_is_spilled(cpu: str) -> None:
+    output, _, _ = transposed(128, 64, 2, 56)
+    kinds = choose(output, target(cpu), 1)
+    text = str(tl.build(kinds.schedule(kinds.default), target=cpu).inspect("asm"))
+    (loop,) = (part for part in text.split("\n.L") if part.count("vfmadd") >= 8)  # the one that adds, and what comes after its jump
+    assert "(%rsp)" not in loop.split("\tj")[0]
 
 
 def test_points_of_the_space_compute_the_same() -> None:

@@ -8,7 +8,7 @@ a 1 x 1 convolution) are one axis.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
@@ -93,6 +93,15 @@ class Roles:
         steps = {stage.stride(stage.store, group.last) or 0 for group in groups}
         found = (loop for loop in self.rest if is_literal(loop) and stage.stride(stage.store, loop) == 1)
         return next((loop for loop in found if 1 < size(loop) <= MOST_INTERLEAVED and size(loop) in steps), None)
+
+    def unrolled(self, depth: Sequence[str], row: str) -> list[str]:
+        """The unrolled loops of a tile around its vectors, outermost first: of the `depth`, of its `row` ("" for none), and `interleaved`.
+
+        An element of the rows meets all vectors of its lanes at once, so that one register holds it. Where a condition stands around the
+        stage, as for taps that only some of the interleaved have, it is asked once for all rows.
+        """
+        rows, between = [row] if row else [], [] if self.interleaved is None else [self.interleaved.loop]
+        return [*between, *depth, *rows] if self.stage.conditional else [*depth, *rows, *between]
 
     @property
     def interleaving(self) -> int:

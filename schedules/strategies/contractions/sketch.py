@@ -15,11 +15,12 @@ from tensorlang.schedules.strategies.contractions.tile_order import LANES, ROWS,
 
 @dataclass(slots=True)
 class SplitStage:
-    """A stage whose loops are split: the tile loops by letters, the unrolled loops, and those of the micro-kernel."""
+    """A stage whose loops are split: the tile loops by letters, the unrolled loops, that of the rows of a tile, and the micro-kernel's."""
 
     sketch: Sketch
     outer: dict[str, str]
     unrolled: list[str]
+    row: str
     tile: SketchedTile
 
 
@@ -55,7 +56,7 @@ class TilingSketches:
             if panel.place is not None:
                 operand, lanes = tensor_of(panel.load).name, self.kernel.packed_lanes(panel.load)
                 ready = operand in self.constants
-                along = {"": "", LANES: tile.inner[0], ROWS: split.unrolled[-1] if split.unrolled else ""}[panel.along]
+                along = {"": "", LANES: tile.inner[0], ROWS: split.row}[panel.along]
                 sketch.pack(operand, "" if ready else outer[panel.place], lanes, copied=not ready, along=along)
         consumer = Sketch.of(self.plain, self.consumer).statement if self.fuses(config) else None
         sketch.accumulate(around[-1] if around else "", loads="k" in outer, consumer=consumer)
@@ -79,20 +80,18 @@ class TilingSketches:
         if config["depth"] < size(roles.depth):
             outer["k"], k = sketch.split(k, config["depth"])
         tile = self.kernel.sketched(sketch, j_i, k)
-        k, unrolled = tile.depth, [] if roles.interleaved is None else [roles.interleaved.loop]
+        k, inner, last = tile.depth, "", list[str]()
         if config["unroll"] > 1:
-            k, last = sketch.split(k, config["unroll"])
-            unrolled.append(last)
+            k, *last = sketch.split(k, config["unroll"])
         if roles.row is not None:
             row = _fused(sketch, roles.row)
             if block_rows is not None:
                 outer["b"], row = sketch.split(row, block_rows)
-            outer["i"], row = sketch.split(row, config["rows"])
-            unrolled.append(row)
-        unrolled += tile.vectors
+            outer["i"], inner = sketch.split(row, config["rows"])
+        unrolled = [*roles.unrolled(last, inner), *tile.vectors]
         for loop in unrolled:
             sketch.mark(loop, "unroll")
-        return SplitStage(sketch, outer, unrolled, tile._replace(depth=k))
+        return SplitStage(sketch, outer, unrolled, inner, tile._replace(depth=k))
 
 
 def _fused(sketch: Sketch, group: LoopGroup) -> str:

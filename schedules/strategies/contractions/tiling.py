@@ -60,14 +60,13 @@ class Tiling:
         if depth < size(roles.depth):
             k, outer["k"], *cuts = self._split_depth(s, depth, config) if inexact else reversed(s.split(k, depth, tail))
         k, products, replaced = kernel.split_products(s, k)
-        unrolled = [] if roles.interleaved is None else [roles.interleaved.loop]
+        last: list[str] = []
         if config["unroll"] > 1:
-            k, last = s.split(k, config["unroll"], tail, (f"{label(k)}_o", f"{label(k)}_u"))
-            unrolled.append(last)
+            k, *last = s.split(k, config["unroll"], tail, (f"{label(k)}_o", f"{label(k)}_u"))
         if roles.row is not None:
             outer |= self._split_rows(s, roles.row, config)
-            unrolled.append(outer.pop("r"))
-        unrolled += vectors
+        row = outer.pop("r", "")
+        unrolled = [*roles.unrolled(last, row), *vectors]
         present = self.order.present(config)
         narrow = not cuts or self._fits(config)
         columns = () if narrow else s.split(j_o, max(1, COLUMNS // (config["vectors"] * kernel.lanes)))
@@ -77,7 +76,7 @@ class Tiling:
         summed = [k if loop is roles.depth else replaced.get(loop.loop, loop.loop) for loop in stage.reduced]
         summed = [loop for loop in summed if loop]
         s.reorder(*around, *summed, *unrolled, j_i, *products)
-        self._pack(s, config, outer, {LANES: j_i, ROWS: unrolled[-1 - len(vectors)] if roles.row is not None else ""})
+        self._pack(s, config, outer, {LANES: j_i, ROWS: row})
         target = stage.store.buffers[0].name
         for cut in reversed(cuts):
             target = keep_partial_sums(s, target, cut)
