@@ -29,32 +29,25 @@ def stream(builder: Builder, access: VectorAccess, value: Value) -> None:
     size = access.lanes * access.place.dtype.bytes
     if access.place.dtype == BOOL:
         value = builder.zext(value, shaped(I8, lanes_of(value)))
-    value = splat(builder, value, access.lanes)
-    whole = _is_multiple(builder, access.base, size)
-    with builder.if_else(whole, likely=True) as (aligned, otherwise):
-        with aligned:
-            _past(builder, access.base, value, size)
-        with otherwise:
-            if size == STREAMED:
-                builder.store(value, access.base, align=access.place.dtype.bytes)
-            else:
-                _stream_parts(builder, access, value)
+    _stream(builder, access, splat(builder, value, access.lanes), sorted({size, STREAMED}))
 
 
-def _stream_parts(builder: Builder, access: VectorAccess, value: Value) -> None:
-    """Write parts of a vector past the caches where these may lie there."""
-    dtype, count = access.place.dtype, STREAMED // access.place.dtype.bytes
-    with builder.if_else(_is_multiple(builder, access.base, STREAMED), likely=True) as (aligned, otherwise):
+def _stream(builder: Builder, access: VectorAccess, value: Value, sizes: list[int]) -> None:
+    """Write past the caches in parts of the largest of some sizes of which the address is a multiple; plainly where it is of none."""
+    dtype = access.place.dtype
+    if not sizes:
+        builder.store(value, access.base, align=dtype.bytes)
+        return
+    *smaller, size = sizes
+    count = size // dtype.bytes
+    with builder.if_else(_is_multiple(builder, access.base, size), likely=True) as (aligned, otherwise):
         with aligned:
             for start in range(0, access.lanes, count):
-                part = picked(builder, value, Poison(value.type), range(start, start + count))
-                _past(builder, address(builder, dtype, access.base, literal(I64, start)), part, STREAMED)
+                part = value if count == access.lanes else picked(builder, value, Poison(value.type), range(start, start + count))
+                past = builder.store(part, address(builder, dtype, access.base, literal(I64, start)), align=size)
+                past.set_metadata("nontemporal", builder.module.add_metadata([literal(I32, 1)]))
         with otherwise:
-            builder.store(value, access.base, align=dtype.bytes)
-
-
-def _past(builder: Builder, base: Value, value: Value, size: int) -> None:
-    builder.store(value, base, align=size).set_metadata("nontemporal", builder.module.add_metadata([literal(I32, 1)]))
+            _stream(builder, access, value, smaller)
 
 
 def _is_multiple(builder: Builder, base: Value, size: int) -> Value:

@@ -29,7 +29,7 @@ MASKED_LOAD: Final = 2.0
 
 def registers_of_masks(statement: Statement, vector: Loop | None, machine: Machine) -> float:
     """Vector registers that masked loads take, beside those of what is loaded."""
-    return HELD if _masked_by_vectors(statement, vector, machine) else 0.0
+    return HELD if machine.vector_bits not in MASK_REGISTERS and _of_lanes(statement, vector) else 0.0
 
 
 def condition_slots(
@@ -39,8 +39,9 @@ def condition_slots(
 
     What is the same in all lanes is asked once in the middle of loops (`interiors`), and at their edges by each copy.
     """
-    serial = around[-1] if around else None
-    same = [loops for loops in statement.conditions if vector is None or vector.name not in loops]
+    serial, masks = around[-1] if around else None, _of_lanes(statement, vector)
+    same = [(loops, _at_edges(loops, statement, around)) for loops in statement.conditions if loops not in masks]
+    joined = same if machine.vector_bits not in MASK_REGISTERS else []
 
     def steps(loops: frozenset[str]) -> float:
         return serial.trips if serial is not None and serial.name not in loops else 1.0
@@ -48,15 +49,11 @@ def condition_slots(
     def several(loops: frozenset[str]) -> int:
         return math.prod(count for name, count in copies.items() if name in loops)
 
-    slots = max((BRANCH / steps(loops) for loops in same), default=0.0)
-    slots += sum(BRANCH * (several(loops) - 1) * _at_edges(loops, statement, around) / steps(loops) for loops in same)
-    edges = [(loops, share) for loops in same if (share := _at_edges(loops, statement, around))]
-    for loops in statement.conditions:
-        if vector is None or vector.name not in loops:
-            continue
+    slots = max((BRANCH / steps(loops) for loops, _ in same), default=0.0)
+    slots += sum(BRANCH * (several(loops) - 1) * share / steps(loops) for loops, share in same)
+    for loops in masks:
         if _is_known(loops, around):
             slots += KNOWN_MASK * several(loops) / steps(loops)
-            joined = edges if machine.vector_bits not in MASK_REGISTERS else []
             slots += sum(KNOWN_MASK * share * several(loops | others) / steps(loops | others) for others, share in joined)
         else:
             each = MASKS.get(machine.vector_bits, MASKS[128]) * _at_edges(loops, statement, around)
@@ -68,20 +65,16 @@ def masked_load_slots(
     statement: Statement, copies: Mapping[str, int], vector: Loop | None, around: tuple[Loop, ...], machine: Machine
 ) -> float:
     """Slots of a load more than where no condition asks for lanes: those of the vectors at the ends of rows."""
-    if vector is None or not _masked_by_vectors(statement, vector, machine):
+    if vector is None or machine.vector_bits in MASK_REGISTERS:
         return 0.0
-    shares = (
-        min(1.0, EDGES / copies[vector.name]) if _is_known(loops, around) else _at_edges(loops, statement, around)
-        for loops in statement.conditions
-        if vector.name in loops
-    )
-    return MASKED_LOAD * max(shares)
+    ends = min(1.0, EDGES / copies.get(vector.name, 1))
+    shares = (ends if _is_known(loops, around) else _at_edges(loops, statement, around) for loops in _of_lanes(statement, vector))
+    return MASKED_LOAD * max(shares, default=0.0)
 
 
-def _masked_by_vectors(statement: Statement, vector: Loop | None, machine: Machine) -> bool:
-    """Does a condition ask for the loop of the lanes, where masks have no registers of their own?"""
-    lanes = vector is not None and any(vector.name in loops for loops in statement.conditions)
-    return lanes and machine.vector_bits not in MASK_REGISTERS
+def _of_lanes(statement: Statement, vector: Loop | None) -> list[frozenset[str]]:
+    """The conditions that ask for the loop of the lanes."""
+    return [] if vector is None else [loops for loops in statement.conditions if vector.name in loops]
 
 
 def _is_known(loops: frozenset[str], around: tuple[Loop, ...]) -> bool:

@@ -108,6 +108,11 @@ class Sketch:
             if loop.name == name:
                 self.loops[place] = loop._replace(kind=kind)
 
+    def stream(self) -> None:
+        """Store past the caches what the statement writes."""
+        accesses = (access._replace(streams=True) if access.writes and not access.reads else access for access in self.statement.accesses)
+        self.statement = self.statement._replace(accesses=tuple(accesses))
+
     def trips(self, name: str) -> float:
         """How often a loop runs."""
         return next((loop.trips for loop in self.loops if loop.name == name), 1.0)

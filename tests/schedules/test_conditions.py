@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang.codegen.target import target
-from tensorlang.schedules.model.conditions import condition_slots, masked_load_slots
+from tensorlang.schedules.model.conditions import condition_slots, masked_load_slots, registers_of_masks
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.model.parts import Loop, Statement
 from tensorlang.schedules.strategies import choose
@@ -49,6 +49,11 @@ def test_a_masked_load_takes_longer_where_masks_have_no_registers(tiles: int) ->
     assert masked_load_slots(statement, tile(1), VECTOR, around, CASCADELAKE) == 0.0
     assert masked_load_slots(statement, tile(1), VECTOR, around, HASWELL) == pytest.approx(2 * min(1.0, 2 / tiles))
     assert masked_load_slots(asking({"y"}), tile(1), VECTOR, around, HASWELL) == 0.0
+
+
+def test_masked_loads_and_masks_take_registers_of_sums_where_masks_have_none() -> None:
+    assert registers_of_masks(asking({"x_i"}), VECTOR, HASWELL) == 2
+    assert registers_of_masks(asking({"x_i"}), VECTOR, CASCADELAKE) == registers_of_masks(asking({"y"}), VECTOR, HASWELL) == 0
 
 
 def test_to_choose_between_an_element_and_zero_is_what_a_masked_load_does() -> None:

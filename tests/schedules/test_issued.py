@@ -53,6 +53,16 @@ def test_a_part_of_a_vector_takes_as_long_as_a_whole_one(core):
     assert part == pytest.approx(whole, rel=0.02)
 
 
+@pytest.mark.parametrize("core", ["znver3", "haswell", "cascadelake", "znver5"])
+def test_a_single_tile_that_is_a_part_of_one_is_not_blended_either(core):
+    machine = machine_of(target(core))
+    lanes = machine.lanes(32)
+    part, whole = (
+        estimate(tiled(4, columns, (512,), 4, 2 * lanes).nest, machine).shares["arithmetic"] for columns in (2 * lanes - 3, 2 * lanes)
+    )
+    assert part <= 1.2 * whole  # rows that begin anywhere cost loads on any core
+
+
 @given(st.integers(1, 6), st.sampled_from([(4, 4, 32), (2, 256), (64, 2, 4), (512,)]))
 def test_a_sum_waits_for_itself_in_all_loops_of_its_reduction(rows, extents):
     machine = machine_of(target("znver3"))

@@ -224,9 +224,10 @@ def test_ragged_rows_of_lanes_that_lie_apart_are_never_gathered(size: int, exten
     assert "gather" not in str(built.inspect("asm"))
 
 
-@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4"])
-def test_sums_of_a_ragged_row_are_not_blended(cpu: str) -> None:
-    assert "vblend" not in str(tl.build(depthwise(extent=7), target=cpu).inspect("asm"))
+@pytest.mark.parametrize(("cpu", "masked"), [("x86-64-v3", "vmaskmovps"), ("x86-64-v4", "{%k")])
+def test_loads_of_a_ragged_row_are_masked_and_its_sums_not_blended(cpu: str, masked: str) -> None:
+    text = str(tl.build(depthwise(extent=7), target=cpu).inspect("asm"))
+    assert "vblend" not in text and masked in text
 
 
 def test_a_result_is_consumed_in_registers() -> None:

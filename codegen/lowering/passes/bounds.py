@@ -33,11 +33,7 @@ def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset(), known: frozenset[st
     if not isinstance(stmt, For):
         return stmt
     loop, kept = stmt, []
-    body = stmt.body
-    conditions: list[Expr] = []
-    while isinstance(body, If) and body.orelse is None:
-        conditions += conjuncts((body.cond,))
-        body = body.then
+    conditions, body = asked_first(stmt.body)
     for condition in conditions:
         if _implied(stmt, condition):
             continue
@@ -57,6 +53,15 @@ def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset(), known: frozenset[st
     for condition in reversed(kept):
         body = If(condition, body)
     return replace(loop, body=body)
+
+
+def asked_first(body: Stmt) -> tuple[list[Expr], Stmt]:
+    """The conditions that a body asks before it does anything, and what it does where they hold."""
+    conditions: list[Expr] = []
+    while isinstance(body, If) and body.orelse is None:
+        conditions += conjuncts((body.cond,))
+        body = body.then
+    return conditions, body
 
 
 def _implied(loop: For, condition: Expr) -> bool:

@@ -15,9 +15,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tensorlang import ir
-from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.simplify import simplify
-from tensorlang.codegen.lowering.passes.bounds import bounded
+from tensorlang.codegen.lowering.passes.bounds import asked_first, bounded
 from tensorlang.ir import Alloc, Axis, Binary, Block, Const, Expr, For, If, Prefetch, Stmt, Store, allocate, block
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.traverse import axes_of, loads_of, map_expressions, map_statements, read_in, statements, substitute, written_in
@@ -76,18 +75,15 @@ def _without_idle_lanes(vector: For) -> For:
 
     Rows of 7 have half a vector of 16 lanes, which many cores take twice as often as a whole one.
     """
-    extent = simplify(Binary("sub", vector.hi, vector.lo))
-    if vector.lo != ir.const(0) or not isinstance(extent, Const):
+    if vector.lo != ir.const(0) or not isinstance(vector.hi, Const):
         return vector
-    body, least = vector.body, int(extent.value)
-    while isinstance(body, If) and body.orelse is None:
-        for condition in conjuncts((body.cond,)):
-            last = bounded(vector, condition)
-            if last is not None and isinstance(last.hi, Const) and last.lo == vector.lo:
-                least = min(least, max(1, int(last.hi.value)))
-        body = body.then
+    extent = least = int(vector.hi.value)
+    for condition in asked_first(vector.body)[0]:
+        last = bounded(vector, condition)
+        if last is not None and isinstance(last.hi, Const) and last.lo == vector.lo:
+            least = min(least, max(1, int(last.hi.value)))
     wanted = 1 << (least - 1).bit_length()
-    return replace(vector, hi=ir.const(wanted)) if 2 * wanted <= int(extent.value) else vector
+    return replace(vector, hi=ir.const(wanted)) if 2 * wanted <= extent else vector
 
 
 def _changes(stmt: Stmt, cond: Expr) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tensorlang.schedules.model.parts import Statement
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.stages import StageInfo
 from tensorlang.schedules.strategies.processor import Processor
@@ -26,12 +25,6 @@ def streams_by_default(stage: StageInfo, machine: Processor, seconds: Callable[[
     if (stage.written() or 0) > machine.l3:
         return True
     return seconds is not None and seconds(True) < WORTH_STREAMING * seconds(False)
-
-
-def streamed(statement: Statement) -> Statement:
-    """A statement that stores past the caches what it writes."""
-    accesses = (access._replace(streams=True) if access.writes and not access.reads else access for access in statement.accesses)
-    return statement._replace(accesses=tuple(accesses))
 
 
 def may_stream(stage: StageInfo, machine: Processor) -> bool:

@@ -19,7 +19,6 @@ from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size
-from tensorlang.schedules.strategies.loops.streaming import streamed
 from tensorlang.schedules.strategies.processor import Processor
 
 WORTH_THREADS: Final = 0.8
@@ -70,7 +69,7 @@ def seconds_in_lanes(stage: StageInfo, vector: For | None, plain: Sequence[Part]
     except KeyError:
         return 0.0
     if streams:
-        sketch.statement = streamed(sketch.statement)
+        sketch.stream()
     if vector is not None and any(loop.name == vector.loop for loop in sketch.loops):
         lanes = machine.lanes(stage.widest)
         sketch.mark(sketch.split(vector.loop, lanes, lanes)[1], "vector")
