@@ -96,7 +96,7 @@ def test_less_than_seven_per_cent_is_a_tie(ratio: float, verdict: str) -> None:
 
 def test_candidates_take_turns_and_the_slow_sit_out() -> None:
     order: list[str] = []
-    turns = {name: rounds.Turn(functools.partial(order.append, name)) for name in "ab"}
+    turns = {name: rounds.Turn(functools.partial(order.append, name), stays=True) for name in "ab"}
     samples = rounds.take(turns, seconds=0.0)
     assert order[:8] == ["a", "b", "a", "b", "b", "a", "b", "a"]  # drawn, and the same each time
     assert [len(column) for column in samples.values()] == [rounds.FEWEST] * 2
