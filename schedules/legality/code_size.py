@@ -235,6 +235,8 @@ def _accessed(index: tuple[Expr, ...], shape: tuple[Expr, ...], around: _Context
     if not around.lanes.moves(index):
         return 2
     apart, alone = around.lanes.apart(index, shape), 3 * around.lanes.number
+    if apart is None and near > 1 and around.lanes.near(index):  # one load of all, and a shuffle
+        return 2 * registers
     return min(alone, (3 * apart - 1) * registers) if apart is not None and 0 < apart <= near else alone
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -66,6 +67,17 @@ class Lanes(NamedTuple):
         if not step:
             return None if step is None else 0
         return abs(step[()]) if step.keys() == {()} else None
+
+    def near(self, index: Sequence[Expr]) -> bool:
+        """Do lanes take elements no further apart than they are many, several of them the same one: `x // 2`, the channels of groups?"""
+        *leading, last = index
+        moving = [(atom, times) for atom, times in linear(last).terms.items() if self.moves((atom,))]
+        spans = [
+            abs(times) * self.number / atom.right.value if isinstance(atom.right, Const) and atom.right.value > 0 else math.inf
+            for atom, times in moving
+            if isinstance(atom, Binary) and atom.op == "floordiv"
+        ]
+        return not self.moves(leading) and len(spans) == len(moving) and 0 < sum(spans) <= self.number
 
     def _step(self, index: Sequence[Expr], shape: Sequence[Expr]) -> Step | None:
         """Elements from one lane to the next; None where these are not evenly apart."""

@@ -18,6 +18,7 @@ from tensorlang.schedules.model.conditions import MASK_REGISTERS, condition_slot
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Part, Statement, statements
 from tensorlang.schedules.model.touched import alike, crossings, elements_of, evict, places, repeats, shared
+from tensorlang.schedules.model.walks import UNROLLED
 
 STEP: Final = 2.0
 """Slots of a step of a serial loop: its counter, and the comparison with the jump. Beside those of its body, where that has some left."""
@@ -85,7 +86,7 @@ def _issued(parts: tuple[Part, ...], machine: Machine, times: float, around: tup
 
 
 def _is_body(part: Part) -> bool:
-    return isinstance(part, Statement) or (part.kind in ("unroll", "vector", "tensor") and all(map(_is_body, part.body)))
+    return isinstance(part, Statement) or (part.kind in UNROLLED and all(map(_is_body, part.body)))
 
 
 def _paths(part: Part, path: tuple[Loop, ...]) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:

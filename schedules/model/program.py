@@ -46,7 +46,7 @@ from tensorlang.schedules.legality.code_size import function_size
 from tensorlang.schedules.model.domains import Domain, conditions_on, cut_loops, cuts
 from tensorlang.schedules.model.latencies import latencies
 from tensorlang.schedules.model.parts import Apart, Divided, Loop, Part, Statement
-from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, runs_of
+from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, runs_of
 from tensorlang.schedules.rewriting.edit import loops
 
 EXTREMUM: Final = 3.0
@@ -79,7 +79,7 @@ class _Reader:
     shapes: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
     indices: dict[int, tuple[Expr, int, Terms]] = field(default_factory=dict)
     middles: dict[str, float] = field(default_factory=dict)
-    around: list[tuple[str, float]] = field(default_factory=list)
+    around: list[Around] = field(default_factory=list)
     made: dict[str, frozenset[str]] = field(default_factory=dict)
     asked: dict[frozenset[str], None] = field(default_factory=dict)
     edges: dict[frozenset[str], float] = field(default_factory=dict)
@@ -227,7 +227,7 @@ class _Reader:
                 for part in body:
                     yield from self.parts(part)
             case Alloc(buffers, body):
-                self.made |= dict.fromkeys((buffer.name for buffer in buffers), frozenset(name for name, _ in self.around))
+                self.made |= dict.fromkeys((buffer.name for buffer in buffers), frozenset(name for name, *_ in self.around))
                 yield from self.parts(body)
             case If(cond, then, orelse):
                 yield from self.parts(then if orelse is None or self._told(cond) else orelse)
@@ -235,7 +235,7 @@ class _Reader:
                 most, domain = self._trips(stmt), self.domain
                 trips = self._entered(stmt, most)
                 self.middles[name] = (self._middle(stmt.lo) or 0.0) + trips / 2
-                self.around.append((name, trips))
+                self.around.append((name, trips, kind))
                 inner = tuple(self.parts(body))
                 self.around.pop()
                 self.domain = domain

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Final
 
 from tensorlang.schedules.model.parts import Loop, Part, Statement, paths
-from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, follow, runs_of
+from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, follow, runs_of
 
 PACKED: Final = "_pack"
 """What the names of packed copies end with."""
@@ -301,10 +301,10 @@ def numbered(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(_numbered(parts, [], iter(range(1, 1 << 30))))
 
 
-def _numbered(parts: Sequence[Part], around: list[tuple[str, float]], places: Iterator[int]) -> Iterator[Part]:
+def _numbered(parts: Sequence[Part], around: list[Around], places: Iterator[int]) -> Iterator[Part]:
     for part in parts:
         if isinstance(part, Loop):
-            yield part._replace(body=tuple(_numbered(part.body, [*around, (part.name, part.trips)], places)))
+            yield part._replace(body=tuple(_numbered(part.body, [*around, (part.name, part.trips, part.kind)], places)))
         else:
             accesses = tuple([access.over(access.terms, runs_of(access, around)) for access in part.accesses])
             yield part._replace(place=next(places), accesses=accesses)

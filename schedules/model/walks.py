@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Final, NamedTuple, TypeAlias
 
 from tensorlang.ir import Buffer
@@ -15,6 +16,10 @@ MOST_STREAMS: Final = 64
 """Places beside which nothing is a run on any machine."""
 NEXT_LINE: Final = 64
 """Bytes between elements that lie on one line or on neighbouring ones on every machine: a prefetcher sees lines."""
+UNROLLED: Final = ("unroll", "vector", "tensor")
+"""Kinds of loops whose iterations stand beside one another in the code."""
+Around: TypeAlias = "tuple[str, float, str]"
+"""A loop around an access: its name, its trips and its kind."""
 Runs: TypeAlias = "tuple[tuple[float, float], ...]"
 """Places, and the bytes of neighbours that are touched in turn, in the order of time, beside no more of them; the fewest first."""
 
@@ -57,6 +62,10 @@ class LinearAccess(NamedTuple):
             left, followed = min(1.0, begun / run), min(1.0, streams / places)
             share = min(share, followed * left + (1 - followed) * share)
         return share
+
+    def bytes_of(self, loop: str) -> float:
+        """Bytes that it moves in memory an iteration of a loop, in either direction."""
+        return abs(sum(terms[loop].coefficient * stride for terms, stride in zip(self.terms, self.strides, strict=True) if loop in terms))
 
     def over(self, terms: tuple[Terms, ...], runs: Runs) -> LinearAccess:
         """The access over other terms: many are made, and `_replace` takes four times as long."""
@@ -112,13 +121,12 @@ def _moving(total: Terms) -> Terms:
     return {name: term for name, term in total.items() if term[0]} if 0 in [term[0] for term in total.values()] else total
 
 
-def runs_of(access: LinearAccess, around: Sequence[tuple[str, float]]) -> Runs:
-    """How far an access follows neighbours in loops (names and trips, outermost first)."""
+def runs_of(access: LinearAccess, around: Sequence[Around]) -> Runs:
+    """How far an access follows neighbours in loops, given outermost first. What is unrolled is one moment, in whatever order."""
     run, places, found = float(access.element), 1.0, list[tuple[float, float]]()
-    for name, trips in reversed(around):
-        step = abs(
-            sum(terms[name].coefficient * stride for terms, stride in zip(access.terms, access.strides, strict=True) if name in terms)
-        )
+    walked = [(access.bytes_of(name), trips, kind) for name, trips, kind in reversed(around)]
+    body = list(takewhile(lambda loop: loop[2] in UNROLLED, walked))
+    for step, trips, _ in (*sorted(body), *walked[len(body) :]):
         if step <= max(run, NEXT_LINE):
             run += step * (trips - 1)
         else:

@@ -292,6 +292,18 @@ def test_lanes_that_are_near_are_picked_out_of_whole_vectors(step: int, alone: b
     assert (size(step) == size(9)) == alone
 
 
+def test_lanes_that_take_an_element_together_are_one_load_and_a_shuffle() -> None:
+    def size(index: Callable[[Any], Any]) -> float:
+        x = tl.placeholder((4, 128), name="X")
+        s = tl.Schedule(tl.compute((4, 32), lambda i, j: x[i, index(j)], name="Y"))
+        s.vectorize("j")
+        return next(part.size for part in parts(s.nest) if part.stage == "Y")
+
+    beside, apart = size(lambda j: j), size(lambda j: j // 4 * 16)
+    for index in (lambda j: j // 2, lambda j: j // 4 * 4, lambda j: j // 4 * 4 + 1):
+        assert beside < size(index) < 2 * beside < apart
+
+
 def test_a_loop_that_was_split_and_fused_again_and_again_is_looked_through_once() -> None:
     """Each time its axis is reached over two loops: to follow each of both would double the work with every turn."""
     relations: list[Relation] = []

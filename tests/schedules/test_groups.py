@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,17 @@ def test_lanes_of_small_groups_are_channels_of_several_of_them() -> None:
     assert "vector o_i" in str(chosen.schedule(chosen.default))
     wide, _, _ = grouped("NHWC", 2, 16, 32)
     assert strategy(wide).name == "contraction"
+
+
+@pytest.mark.parametrize("cpu", ["znver4", "haswell"])
+def test_few_registers_hold_what_the_taps_of_a_row_of_groups_share(cpu: str) -> None:
+    """An element is shuffled for the lanes of its groups and masked at the edges: a sum whose register it takes goes to memory and back."""
+    x, w = tl.placeholder((1, 56, 56, 128), name="X"), tl.placeholder((3, 3, 4, 128), name="W")
+    kinds = choose(tl.ops.conv2d(x, w, padding=1, groups=32, layout="NHWC"), target(cpu), 1)
+    text = str(tl.build(kinds.schedule(kinds.default), target=cpu).inspect("asm"))
+    loops = [part.split("\tj")[0] for part in text.split("\n.L") if part.count("vfmadd") >= 8]
+    back = [len(re.findall(r"vmov[au]p[sd]\t%[yz]mm\d+, [-\d]*\(%rsp\)", loop)) / loop.count("vfmadd") for loop in loops]
+    assert loops and max(back) < 0.4
 
 
 def transposed(channels: int, outputs: int, size: int, extent: int) -> tuple[Tensor, tuple[Any, ...], Any]:

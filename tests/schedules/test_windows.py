@@ -210,6 +210,42 @@ def test_the_model_reads_of_a_sketch_what_it_reads_of_the_schedule(cpu: str, str
         assert tile.search.seconds(point) == pytest.approx(predicted, rel=0.2), point
 
 
+@pytest.mark.parametrize(
+    ("layout", "unroll", "order"),
+    [
+        ("NCHW", "whole", ["unroll s", "unroll y_i", "unroll r"]),
+        ("NCHW", "inner", ["for r", "unroll s", "unroll y_i"]),
+        ("NHWC", "whole", ["unroll r", "unroll x_i", "unroll s"]),
+        ("NHWC", "none", ["for r", "for s", "unroll x_i"]),
+    ],
+)
+def test_taps_that_slide_along_the_rows_of_a_tile_stand_inside_them_where_they_are_unrolled(
+    layout: str, unroll: str, order: list[str]
+) -> None:
+    kinds = strategy(depthwise(channels=32, layout=layout))
+    text = str(kinds.schedule({**kinds.default, "source": "inlined", "rows": 4, "unroll": unroll}))
+    sums = text[text.index("# D_acc.init") : text.index("+=")]
+    places = [sums.index(f"{loop} in ") for loop in order]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("cpu", ["znver4", "skylake-avx512"])
+def test_orders_of_unrolled_loops_move_the_same_memory(cpu: str) -> None:
+    """They are one moment: what is read is as near to what was read before in either."""
+
+    def moved(*taps: str) -> float:
+        s = tl.Schedule(tl.ops.max_pool2d(tl.placeholder((1, 64, 56, 56), name="X"), 3, 2, name="P"))
+        s.reorder("P.n", "P.c", "P.y", *taps, "P.x")
+        s.accumulate("P", at="P.y")
+        s.vectorize("P.x")
+        for tap in taps:
+            s.unroll(tap)
+        shares = s.estimate(cpu).shares
+        return sum(seconds for level, seconds in shares.items() if level != "arithmetic")
+
+    assert moved("P.r", "P.s") == pytest.approx(moved("P.s", "P.r"))
+
+
 def test_an_image_whose_edges_are_other_elements_of_it_is_not_read_in_place() -> None:
     edge = tl.pad(tl.placeholder((3, 20, 20), name="X"), ((0, 0), (1, 1), (1, 1)), mode="reflect")
     r, q = tl.reduce_axis(3, name="r"), tl.reduce_axis(3, name="q")

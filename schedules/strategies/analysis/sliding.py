@@ -6,7 +6,7 @@ what they read, and nothing else does: each channel of a depthwise convolution, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -71,6 +71,15 @@ class SlidingReduction:
         """The loops of the window that each value of the knob unrolls, from none to all."""
         loops = tuple(loop for loop in self.reduced if size(loop) > 1)
         return {"none": (), "inner": loops[-1:], "whole": loops} if len(loops) > 1 else {"none": (), "whole": loops}
+
+    def inner(self, row: Sequence[str], unrolled: Sequence[For]) -> list[str]:
+        """The loops of a tile around its lanes, outermost first: those of the reduction, and the `row` loop of the tile if there is one.
+
+        The tap that slides along the rows stands inside them where it is unrolled: what the taps of neighbouring rows share is then read,
+        masked or shuffled a moment before it is read again, and few registers hold it.
+        """
+        taps = [] if self.row is None or self.row.tap not in unrolled else [self.row.tap.loop]
+        return [*(loop.loop for loop in self.reduced if loop.loop not in taps), *row, *taps]
 
     def order(self, config: Mapping[str, Any]) -> list[For]:
         """The loops of the output whose tiles stand around one another at a point, outermost first."""

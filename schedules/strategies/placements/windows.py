@@ -148,9 +148,10 @@ class PlacedWindow:
         if lanes in present - set(around):
             tiles[window.vector.loop], vector = sketch.split(lanes, own["vectors"] * self._tiles.lanes, self._tiles.lanes)
         order = [name for name in tiles.values() if name not in around]
-        sketch.reorder(*order, *(loop.loop for loop in window.reduced), *inner, vector)
+        unrolled = window.unrolled[own["unroll"]]
+        sketch.reorder(*order, *window.inner(inner, unrolled), vector)
         sketch.mark(vector, "vector")
-        for name in (*inner, *(loop.loop for loop in window.unrolled[own["unroll"]])):
+        for name in (*inner, *(loop.loop for loop in unrolled)):
             sketch.mark(name, "unroll")
         held = [loop.name for loop in sketch.loops if loop.name in order]
         sketch.accumulate(held[-1] if held else "", loads=False)

@@ -46,7 +46,8 @@ class WindowSketches:
         lanes = window.vector.loop
         tiles[lanes], vector = sketch.split(lanes, config["vectors"] * self.lanes, self.lanes)
         outer = [tiles[loop.loop] for loop in window.order(config)]
-        sketch.reorder(*outer, *(loop.loop for loop in window.reduced), *inner, vector)
+        unrolled = window.unrolled[config["unroll"]]
+        sketch.reorder(*outer, *window.inner(inner, unrolled), vector)
         if source is not None:
             first = len(window.around)
             at = {IN_PLANE: first - 1, IN_ROWS: first}.get(place)
@@ -58,7 +59,7 @@ class WindowSketches:
                 made.mark(made.split(made.loops[-1].name, vectors * self.lanes, self.lanes)[1], "vector")
             sketch.put(made, loop)
         sketch.mark(vector, "vector")
-        for name in (*inner, *(loop.loop for loop in window.unrolled[config["unroll"]])):
+        for name in (*inner, *(loop.loop for loop in unrolled)):
             sketch.mark(name, "unroll")
         sketch.accumulate(outer[-1], loads=False)
         return numbered(sketch.parts())

@@ -200,7 +200,7 @@ class Windows:
         tiles[vector.loop], vector_i = s.split(vector.loop, config["vectors"] * lanes, tail_of(is_literal(vector), "mask"))
         order = self.window.order(config)
         outer = [tiles[loop.loop] for loop in order]
-        s.reorder(*outer, *(loop.loop for loop in window.reduced), *inner, vector_i)
+        s.reorder(*outer, *window.inner(inner, unrolled), vector_i)
         if place in (IN_PLANE, IN_ROWS, WHOLE):
             first = len(window.around)
             at = {IN_PLANE: self.stage.outer[first - 1], IN_ROWS: self.stage.outer[first]}.get(place)
