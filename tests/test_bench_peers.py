@@ -21,6 +21,8 @@ from bench.peers.workloads import FAMILIES, named, variants
 from bench.peers.workloads.family import Family
 from bench.peers.workloads.matmul import product
 from bench.sections import sections, written
+from tensorlang.codegen.target import target
+from tensorlang.codegen.target.description import needed
 from tests.thinned import few
 
 WORKLOADS = [workload for family in FAMILIES.values() for workload in family.workloads]
@@ -326,7 +328,10 @@ def test_our_own_candidate_is_built_for_the_instructions_that_everybody_is_held_
             if variable == isa.VARIABLE:
                 monkeypatch.setenv(variable, value)
         engine.candidate(workload, workload.operands(), 1)
-    assert built == [None, isa.AVX2]
+    native, held = map(target, built)
+    assert native == target("native")
+    assert (held.core.caches, held.core.memory) == (native.core.caches, native.core.memory)  # the machine is as it was
+    assert needed(held) == needed(native) & needed(target(isa.AVX2))
 
 
 @pytest.mark.parametrize("arguments", [["--only", "matmul_65"], ["--family", "poems"], ["--engine", "abacus"]])

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from tensorlang.codegen.target import target, why_foreign
+from tensorlang.codegen.target.description import needed
 from tensorlang.errors import BuildError
 
 NATIVE: Final = "native"
 AVX2: Final = "x86-64-v3"
 ISAS: Final = (NATIVE, AVX2)
 VARIABLE: Final = "TENSORLANG_BENCH_ISA"
-"""Tells our own worker the target to build for."""
+"""Tells our own worker what it is held to."""
 WIDER_THAN_AVX2: Final = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR X86_V4"
 """NumPy's names of the kernels to leave alone, of versions before and from 2.4; it passes over those that it does not know."""
 ENVIRONMENT: Final[Mapping[str, Mapping[str, str]]] = {
@@ -45,6 +46,14 @@ UNHELD: Final[Mapping[str, Mapping[str, str]]] = {
         "torch compile": "it has the compiler emit code for the processor that it finds (-march=native)",
     },
 }
+
+
+def ours(isa: str) -> str:
+    """The target of our own kernels: this machine, of which the peers too see all but the instructions that everybody leaves alone."""
+    if isa == NATIVE:
+        return NATIVE
+    spared = needed(target(NATIVE)) - needed(target(isa))
+    return ",".join([NATIVE, *(f"-{feature}" for feature in sorted(spared))])
 
 
 def why_not(isa: str) -> str | None:

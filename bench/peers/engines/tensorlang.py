@@ -10,7 +10,7 @@ from typing import Final
 import tensorlang as tl
 from bench.peers.definitions import definition
 from bench.peers.engines import Candidate, Makers, kept
-from bench.peers.isa import VARIABLE
+from bench.peers.isa import NATIVE, VARIABLE, ours
 from bench.peers.tuning import SUBSET
 from bench.peers.workload import Array, Workload, blank
 from tensorlang.codegen.calibration.kernels import factors, multiply_adds, operations
@@ -42,7 +42,7 @@ def candidate(workload: Workload, operands: Sequence[Array], threads: int, datab
     """Constants are packed once, the result goes to an array that is there."""
     tl.set_threads(threads)
     defined = definition(workload)
-    kernel = tl.compile(defined, os.environ.get(VARIABLE), database=database)
+    kernel = tl.compile(defined, held(), database=database)
     provenance = kernel.provenance
     if workload.constants:
         kernel = kernel.prepack(**{f"operand{place}": operands[place] for place in workload.constants})
@@ -53,9 +53,14 @@ def candidate(workload: Workload, operands: Sequence[Array], threads: int, datab
     return Candidate(call, kept(out), before=before, aside=aside, note=str(provenance))
 
 
+def held() -> str:
+    """The target to build for, by what everybody is held to."""
+    return ours(os.environ.get(VARIABLE, NATIVE))
+
+
 def probe() -> Candidate:
     """Nothing but multiply-adds in registers. `note` is how many operations a call makes."""
-    machine, element = target(os.environ.get(VARIABLE)), dtype("float32")
+    machine, element = target(held()), dtype("float32")
     rows, columns = factors(machine, element)
     kernel = tl.build(multiply_adds(machine, 1, element), machine)
     return Candidate(kernel.bind(rows, columns), kept(columns), aside="a probe", note=str(operations(machine, 1, element)))
