@@ -7,12 +7,14 @@ last, as the displacement of the instruction. What is left tells how the access 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tensorlang import ir
 from tensorlang.codegen.emission.affine import LANE, Atom, Polynomial, Strided, classify
 from tensorlang.codegen.emission.arithmetic import binary, decided
 from tensorlang.codegen.emission.frame import Frame
 from tensorlang.codegen.emission.memory import VectorAccess, address
+from tensorlang.codegen.emission.spans import before
 from tensorlang.codegen.emission.types import I1, I64, Builder, Value, intrinsic, known, lanes_of, literal
 from tensorlang.ir.dtype import INT64
 
@@ -35,12 +37,12 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
         start, offsets = binary(frame.builder, frame.target, "add", INT64, start, offsets), None
     base = frame.numbering.once((place.pointer, start), lambda: address(frame.builder, buffer.dtype, place.pointer, start))
     base = address(frame.builder, buffer.dtype, base, literal(I64, fixed.offset))
-    access = VectorAccess(place, base, frame.lanes, step, offsets)
+    access = VectorAccess(place, base, frame.lanes, step, offsets, before=before(frame, buffer.name, place, fixed, moving))
     if not place.own or known(start) != 0:
         return access
     lanes = access.constant_offsets()
     inside = lanes is not None and fixed.offset + min(lanes, default=0) >= 0 and fixed.offset + max(lanes, default=0) < place.own
-    return VectorAccess(place, base, frame.lanes, step, offsets, owned=inside)
+    return replace(access, owned=inside)
 
 
 def _uniform(frame: Frame, polynomial: Polynomial, value: Evaluate) -> Value:

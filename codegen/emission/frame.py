@@ -50,7 +50,8 @@ class Frame:
     so where the function fails (see `storage.leave`), `memo` lives for one statement, `numbering` holds what index arithmetic is in scope,
     `streamed` says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`), `lines` tells each
     instruction which line it comes from, where somebody asked, `part` is the function's own of what the caller may hand over (None where it
-    hands over nothing), `limits` what dims can be.
+    hands over nothing), `limits` what dims can be, `beside` is what a statement reads by lanes a few elements apart (see `spans`), and
+    `natural` are the loop variables that are never negative.
     """
 
     target: Target
@@ -78,11 +79,14 @@ class Frame:
     lines: FunctionLines | None = None
     part: Part | None = None
     limits: Mapping[ir.Expr, tuple[int, int]] = field(default_factory=dict)
+    beside: frozenset[tuple[str, int, frozenset[object], int]] = frozenset()
+    natural: frozenset[str] = frozenset()
 
     def fresh(self) -> None:
         """Forget the values of the statement before: a store may have changed what they read."""
         self.memo = ChainMap()
         self.reads = {}
+        self.beside = frozenset()
 
     @contextmanager
     def branch(self) -> Iterator[None]:
@@ -105,10 +109,10 @@ class Frame:
     @contextmanager
     def loop(self) -> Iterator[None]:
         """Emit a loop: the variables that come into scope there are known nowhere else."""
-        outside = dict(self.scalars)
+        outside, natural = dict(self.scalars), self.natural
         with self.space.scope():
             yield
-        self.scalars = outside
+        self.scalars, self.natural = outside, natural
 
     @contextmanager
     def scope(self) -> Iterator[None]:

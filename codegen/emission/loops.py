@@ -44,6 +44,8 @@ def counted(frame: Frame, name: str, lo: Value, hi: Value, body: Body) -> None:
     builder.position_at_end(inside)
     with frame.loop(), frame.numbering.inside(before):
         frame.variable(name, variable)
+        start = known(lo)
+        frame.natural = frame.natural | {name} if isinstance(start, int) and start >= 0 else frame.natural - {name}
         body(frame)
     following = builder.add(variable, literal(I64, 1), flags=("nsw",))  # variable < hi
     variable.add_incoming(following, builder.block)

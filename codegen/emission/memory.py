@@ -75,7 +75,10 @@ class BufferAddress:
 
 @dataclass(frozen=True, slots=True)
 class VectorAccess:
-    """The elements that one statement touches: `base`, and for lane l the element `step * l`, or `offsets[l]`, beyond it."""
+    """The elements that one statement touches: `base`, and for lane l the element `step * l`, or `offsets[l]`, beyond it.
+
+    `before`: how far before `base` a block of `step * lanes` elements begins that may be read whole (None: no more than is wanted may be).
+    """
 
     place: BufferAddress
     base: Value
@@ -83,6 +86,7 @@ class VectorAccess:
     step: int = 0
     offsets: Value | None = None
     owned: bool = False
+    before: int | None = None
 
     @property
     def uniform(self) -> bool:
@@ -258,6 +262,7 @@ def _spans(target: Target, access: VectorAccess, mask: Value | None) -> bool:
 def _spanned(builder: Builder, target: Target, access: VectorAccess, vector: llvm.Type, mask: Value | None) -> Value:
     """Elements 0, k, ... k (n - 1), from loads of n elements each, of which the last one ends with the last element that is wanted.
 
+    Where the block around them may be read whole, the loads are those of the block, which others of its elements take as well.
     Under a mask a load touches only what is wanted: its lanes are on where they take the element of a lane that is on.
     """
     count, apart, place = access.lanes, abs(access.step), access.place
@@ -268,18 +273,20 @@ def _spanned(builder: Builder, target: Target, access: VectorAccess, vector: llv
     value: Value | None = None
     held: dict[int, int] = {}
     found = 0
-    for start in (min(part * count, last + 1 - count) for part in range(apart)):
+    whole = access.before if mask is None and access.step > 0 else None
+    for part in range(apart):
+        start = min(part * count, last + 1 - count) if whole is None else part * count - whole
         places = {lane: apart * lane - start for lane in range(found, min(count, (start + count - 1) // apart + 1))}
         if not places:
             continue
         wanted = None if rising is None else _spread(builder, rising, places)
         first = address(builder, place.dtype, base, literal(I64, start))
-        part = _contiguous(builder, target, place.name, first, vector, place.dtype.bytes, wanted)
+        loaded = _contiguous(builder, target, place.name, first, vector, place.dtype.bytes, wanted)
         if value is None:
-            value, held = part, places  # put in order together with those of the next load
+            value, held = loaded, places  # put in order together with those of the next load
         else:
             order = [held.get(lane, count + places.get(lane, 0)) for lane in range(count)]
-            value = builder.shuffle_vector(value, part, llvm.Constant(llvm.VectorType(I32, count), order))
+            value = builder.shuffle_vector(value, loaded, llvm.Constant(llvm.VectorType(I32, count), order))
             held = {lane: lane for lane in range(found + len(places))}
         found += len(places)
     assert value is not None

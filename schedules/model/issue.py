@@ -17,7 +17,7 @@ from tensorlang.schedules.model import forwarding, recurrences, row_ends
 from tensorlang.schedules.model.conditions import MASK_REGISTERS, condition_slots, masked_load_slots, registers_of_masks
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Part, Statement, statements
-from tensorlang.schedules.model.touched import alike, crossings, elements_of, evict, places, repeats, shared
+from tensorlang.schedules.model.touched import alike, crossings, elements_of, evict, places, repeats, shared, spanned
 from tensorlang.schedules.model.walks import UNROLLED
 
 STEP: Final = 2.0
@@ -147,7 +147,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
                     if evict(lanes, round(apart) * access.element, machine):
                         again = machine.caches[1].latency * ports.stores
             elif apart <= NEAR and not access.writes:
-                each, farthest, shuffles = apart, max(farthest, 2 * apart), vectors * apart
+                each, farthest, shuffles = spanned(access, offsets, copies, moving, apart), max(farthest, 2 * apart), vectors * apart
             else:
                 each = min(float(lanes), vector.trips if vector is not None else 1.0)
                 again = often / ports.narrow  # they are single numbers

@@ -92,3 +92,23 @@ def crossings(
     steps += [sum(place * stride for place, stride in zip(offset, access.strides, strict=True)) for offset in offsets]
     apart = math.gcd(whole, placed, *(round(step) * access.element for step in steps))
     return max(0.0, min(whole, line) - apart) / line
+
+
+def spanned(
+    access: LinearAccess, offsets: Collection[tuple[int, ...]], copies: Mapping[str, int], moving: Mapping[str, float], apart: float
+) -> float:
+    """Loads for each vector of lanes that lie a few elements `apart`: those of all that lies between them, once for what is read there.
+
+    In storage of ours a block may be read to its end; of an operand where the same statement reads all of it (`emission.spans`).
+    """
+    step, places = round(apart), {at[-1] for at in offsets}
+    if step != apart or not step:  # several lanes take one element
+        return apart
+    if access.buffer.memory != "argument":
+        beside = math.prod(count for name, count in copies.items() if abs(moving.get(name, 0.0)) == 1)
+        places = {place + more for place in places for more in range(beside)}
+        return step * len({place // step for place in places}) / len(places)
+    blocks: dict[int, int] = {}
+    for place in places:
+        blocks[place // step] = blocks.get(place // step, 0) + 1
+    return sum(step if count == step else step * count for count in blocks.values()) / len(places)

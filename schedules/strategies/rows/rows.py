@@ -15,7 +15,7 @@ from typing import Any
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import Binary, Call, For, Select
 from tensorlang.ir.traverse import axes_of, loads_of, walk
-from tensorlang.schedules.directives.loop_kinds import Vectorize
+from tensorlang.schedules.directives.loop_kinds import Unroll, Vectorize
 from tensorlang.schedules.faults import TOO_MUCH_CODE
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
@@ -43,6 +43,8 @@ GATHERED = 32
 """Bits of the elements that processors gather, at least; narrower ones are taken out of, and put into, vectors one by one."""
 LITTLE = 8
 """Operations that lanes do not make up for that: it takes two cycles an element more than loading and storing it, of four slots each."""
+IN_TURN = 2
+"""Elements in the place of a vector where two of them may be written to the same place: a step of a loop takes as long as two of them."""
 RAGGED_FROM = 4
 """Vectors in a range that data tells, on average, below which masks at both of its ends cost more than lanes give."""
 
@@ -218,6 +220,8 @@ class RowVectors:
             width = width if self.run is None or not self.run.literal else min(width, self.run.size)
             lanes, joined = self._joined(s)
             outermost = lanes if outermost in joined else outermost
+            if in_turn := self._may_meet(s, lanes, width):
+                width = IN_TURN * config[f"{prefix}vectors"]
             long = self.blocks and self.reduces and not self.ragged and rounds(self.stage.store)
             partial = f"{self.stage.store.buffers[0].name}_rf"
             reading = partial if long and self._sum_in_lanes(s, width) else self.stage.name
@@ -229,13 +233,20 @@ class RowVectors:
                     self._move_inside(s, outer, inner)
                 apart = config.get(f"{prefix}phases", False) and not config.get(f"{prefix}stream")
                 if not (apart and vectorize_phases(s, inner, self.phases.count)):
-                    s.attempt(Vectorize(inner))
+                    s.attempt(Unroll(inner) if in_turn else Vectorize(inner))
             if config.get(f"{prefix}stream"):
                 stream(s, self.stage)
             if config.get(f"{prefix}prefetch"):
                 ask_ahead(s, reading, self.far, config[f"{prefix}prefetch"], self.extent, width)
         if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None:
             parallelize(s, outermost)
+
+    def _may_meet(self, s: Schedule, loop: str, width: int) -> bool:
+        """May lanes write to the same place, as a scatter's where data tells it?"""
+        if not self.stage.scatters:
+            return False
+        trial = s.copy()
+        return not trial.can("vectorize", trial.split(loop, width, tail_of(self.literal, "mask"))[1])
 
     def _joined(self, s: Schedule) -> tuple[str, tuple[str, ...]]:
         """The loop that the run became, and those that it was; where strips are cut from one of them what is left of it is joined."""

@@ -1,0 +1,74 @@
+"""Lanes a few elements apart whose neighbours are read too, or may be: what lies between them is loaded once for all.
+
+    vector j in range(16):                                          a, b = X[0 .. 15], X[16 .. 31] from 2 i row on
+        Y[j] = X[2 i, 2 j] + X[2 i, 2 j + 1]            ->          Y = even(a, b) + odd(a, b)
+
+A vector of every other element takes two loads, the second of which would end with the last element that is wanted. Where the one beside it
+is read as well, or stands in storage of ours, both kinds take the same two loads, which LLVM finds to be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from tensorlang import ir
+from tensorlang.codegen.emission.affine import Polynomial, Strided, classify
+from tensorlang.codegen.emission.frame import Frame
+from tensorlang.codegen.emission.memory import LONGEST_STEP, BufferAddress
+from tensorlang.ir.traverse import children
+
+Read: TypeAlias = "tuple[str, int, frozenset[object], int]"
+"""A buffer, how far lanes are apart, and where the first one is: what loops add, and a number."""
+
+
+def always_read(frame: Frame, values: Iterable[ir.Expr]) -> frozenset[Read]:
+    """What a statement reads, whatever it chooses, by lanes a few elements apart."""
+    found = set[Read]()
+    for load in _unconditional(values) if frame.lanes and frame.mask is None else ():
+        assert isinstance(load.buffer, ir.Buffer)
+        fixed, moving = frame.space.offset(load.index, frame.places[load.buffer.name].shape).parted()
+        step = _step(moving)
+        if step:
+            found.add((load.buffer.name, step, _loops(fixed), fixed.offset))
+    return frozenset(found)
+
+
+def before(frame: Frame, name: str, place: BufferAddress, fixed: Polynomial, moving: Polynomial) -> int | None:
+    """How many elements before the first lane's a block begins that may be read whole; None where no more than is wanted may be."""
+    step = _step(moving) if frame.lanes and frame.mask is None else 0
+    if not step:
+        return None
+    residue = fixed.offset % step
+    first, loops = fixed.offset - residue, _loops(fixed)
+    ours = place.spare >= (step - 1) * place.dtype.bytes and first >= 0 and _is_never_negative(frame, fixed)
+    return residue if ours or all((name, step, loops, first + beside) in frame.beside for beside in range(step)) else None
+
+
+def _unconditional(values: Iterable[ir.Expr]) -> Iterator[ir.Load]:
+    waiting = list(values)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ir.Load):
+            yield node
+        elif isinstance(node, ir.Select):
+            waiting.append(node.cond)
+        else:
+            waiting += children(node)
+
+
+def _step(moving: Polynomial) -> int:
+    """How far lanes are apart, where what lies between them is loaded as well; else 0."""
+    pattern = classify(moving)
+    return pattern.step if isinstance(pattern, Strided) and 1 < pattern.step <= LONGEST_STEP else 0
+
+
+def _loops(fixed: Polynomial) -> frozenset[object]:
+    return frozenset(fixed.without_offset().terms.items())
+
+
+def _is_never_negative(frame: Frame, fixed: Polynomial) -> bool:
+    """Do loops that begin at 0 or beyond only add to it?"""
+    return all(
+        factor > 0 and all(atom.name in frame.natural for atom in monomial) for monomial, factor in fixed.without_offset().terms.items()
+    )
