@@ -29,8 +29,6 @@ PREFETCHED: Final = 4
 
 PICKED: Final = 32
 """Bits of elements that a shuffle puts where lanes want them; narrower ones are loaded into lanes one by one."""
-INSTRUCTION: Final = 1.0
-"""Slots of an instruction that computes a tile: `vpdpbusd` is issued like a multiply-add."""
 FORWARDED: Final = 2.0
 """Latencies of L1 from the store of a sum until its next load has it: 7 or 8 cycles on a Zen 3, whose L1 gives in 4 (Fog's tables)."""
 SCALAR: Final = 0.5
@@ -272,9 +270,9 @@ class _Body:
             shuffles, kept = shuffles + moves.shuffles * part, kept + moves.kept * part
         number = math.prod(copies.values())
         each = statement.operations - sum(part.operations for part in statement.edges if vector is None or vector.name not in part.loops)
-        work = (
-            max(0.0, each * number - self._moved_out(copies, number)) if vector is None or vector.kind != "tensor" else INSTRUCTION * number
-        )
+        work = max(0.0, each * number - self._moved_out(copies, number))
+        if vector is not None and vector.kind == "tensor":
+            work = vector.slots * number
         chain, free = 0.0, self.machine.registers - 1 - self.waiting
         if statement.combines and vector is not None and vector.name not in statement.moving:
             levels = math.log2(self.machine.lanes(statement.bits))  # lanes are combined with one another before they join the result

@@ -5,10 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, TypeAlias
 
 from tensorlang.schedules.model.walks import LinearAccess
+
+INSTRUCTION: Final = 1.0
+"""Slots of an instruction that computes a tile: `vpdpbusd` is issued like a multiply-add."""
+SLOTS: Final[Mapping[str, float]] = dict.fromkeys(("maddusd", "maddsud", "maddssd"), 3.5)
+"""Slots of those that are several, where multiply-adds go: two products, and twice as much that all vector units take, 3 or 4 of them."""
+
+
+def slots_of(instruction: str | None) -> float:
+    """Issue slots of the instruction of that name, without its loads."""
+    return SLOTS.get(instruction or "", INSTRUCTION)
 
 
 class Divided(NamedTuple):
@@ -64,7 +74,7 @@ class Loop(NamedTuple):
 
     `tiles`: where it runs through one tile of a loop that was split, how many of them there are, the last one a part of one; less than 1
     where the only one is a part. `ragged`: conditions cut it off, elsewhere in each turn of the loops around; of one that runs through
-    tiles that are cut so, `tiles` is the share of whole ones.
+    tiles that are cut so, `tiles` is the share of whole ones. `slots`: those of the instruction that computes a tile, of a loop of one.
     """
 
     name: str
@@ -73,6 +83,7 @@ class Loop(NamedTuple):
     body: tuple[Part, ...]
     tiles: float = 1.0
     ragged: bool = False
+    slots: float = 1.0
 
 
 Part: TypeAlias = "Loop | Statement"

@@ -45,7 +45,7 @@ from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and, wa
 from tensorlang.schedules.legality.code_size import function_size
 from tensorlang.schedules.model.domains import Domain, conditions_on, cut_loops, cuts
 from tensorlang.schedules.model.latencies import latencies
-from tensorlang.schedules.model.parts import Apart, Divided, Loop, Part, Statement
+from tensorlang.schedules.model.parts import Apart, Divided, Loop, Part, Statement, slots_of
 from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, runs_of
 from tensorlang.schedules.rewriting.edit import loops
 
@@ -243,7 +243,7 @@ class _Reader:
                     yield from inner
                 elif inner and trips > 0:
                     tile = name in self.tiles and self.tiles[name].outer in self.shares
-                    yield Loop(name, trips, kind, inner, self._tiles(name), ragged=tile or trips < most)
+                    yield Loop(name, trips, kind, inner, self._tiles(name), tile or trips < most, slots_of(stmt.instruction))
             case Store():
                 yield self._statement(stmt)
             case _:

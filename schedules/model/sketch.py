@@ -102,11 +102,11 @@ class Sketch:
         following = iter(order)
         self.loops = [next(following) if loop.name in wanted else loop for loop in self.loops]
 
-    def mark(self, name: str, kind: str) -> None:
-        """Make a loop one of a kind ("vector", "unroll")."""
+    def mark(self, name: str, kind: str, slots: float = 1.0) -> None:
+        """Make a loop one of a kind ("vector", "unroll"), or of those of an instruction that takes so many `slots`."""
         for place, loop in enumerate(self.loops):
             if loop.name == name:
-                self.loops[place] = loop._replace(kind=kind)
+                self.loops[place] = loop._replace(kind=kind, slots=slots)
 
     def stream(self) -> None:
         """Store past the caches what the statement writes."""

@@ -192,9 +192,10 @@ def stream_stores(view: View) -> Step:
 
 
 def tensorize(view: View) -> Step | None:
-    """The tile of an instruction: 16 lanes of 4 products."""
-    found = [chain[0] for chain in view.chains() if [literal_extent(loop) for loop in chain] == [16, 4]]
-    instruction = view.rng.choice(("dpbusd",) * (9 if found else 2) + ("dpbf16ps",))
+    """The tile of an instruction: 16 lanes of 4 products, or 8."""
+    lanes, instruction = view.rng.choice(((16, "dpbusd"), (16, "dpbusd"), (8, "maddusd")))
+    found = [chain[0] for chain in view.chains() if [literal_extent(loop) for loop in chain] == [lanes, 4]]
+    instruction = view.rng.choice((instruction,) * (9 if found else 2) + ("dpbf16ps",))
     return call("tensorize", view.rng.choice(found or view.loops()).loop, instruction)
 
 

@@ -94,7 +94,7 @@ def test_it_is_the_same_on_a_target_without_the_instruction(spec: str, kinds: tu
         pytest.skip(f"runs code for {spec}")
     shape = SHAPES[1]
     result = convolution(shape, kinds)
-    assert choose(result, target(spec), 1).name != "dots"
+    assert (choose(result, target(spec), 1).name == "dots") == (spec == "x86-64-v3" and kinds == BYTES)  # by products of words
     x, w = operands(shape, kinds)
     agree(tl.build(result, target=spec)(x, w), expected(shape, x, w), kinds)
 

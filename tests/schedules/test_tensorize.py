@@ -76,18 +76,25 @@ def test_dpbusd_gives_exactly_the_integer_product(shape: tuple[int, int, int], t
     {
         "tail": ["guard", "mask", "peel"],
         "shape": [(6, 64, 8), (7, 53, 29), (13, 33, 6), (1, 17, 1)],
-        "types, instruction": [(("uint8", "int8"), "dpbusd"), (("int8", "uint8"), "dpbsud"), (("int8", "int8"), "dpbssd")],
+        "types, instruction, lanes, cpu": [
+            (("uint8", "int8"), "dpbusd", 16, "icelake-server"),
+            (("int8", "uint8"), "dpbsud", 16, "icelake-server"),
+            (("int8", "int8"), "dpbssd", 16, "icelake-server"),
+            (("uint8", "int8"), "maddusd", 8, "haswell"),
+            (("int8", "uint8"), "maddsud", 8, "haswell"),
+            (("int8", "int8"), "maddssd", 8, "haswell"),
+        ],
     },
     count=3,
 )
 def test_register_tiles_of_dot_products_are_exact_at_every_edge(
-    types: tuple[str, str], instruction: str, shape: tuple[int, int, int], tail: Any
+    types: tuple[str, str], instruction: str, lanes: int, cpu: str, shape: tuple[int, int, int], tail: Any
 ) -> None:
     """Tiles of 4 x 2 vectors, the short ones at the edges computed with zeros for what they lack."""
     m, n, k = shape
     s = tl.Schedule(product(m, n, k, *types, "int32"))
-    jo, ji = s.split("C.j", 32, tail)
-    jv, jl = s.split(ji, 16, tail)
+    jo, ji = s.split("C.j", 2 * lanes, tail)
+    jv, jl = s.split(ji, lanes, tail)
     ko, ki = s.split("C.k", 4, tail)
     io, ii = s.split("C.i", 4, tail)
     s.reorder(jo, io, ko, ii, jv, jl, ki)
@@ -101,10 +108,11 @@ def test_register_tiles_of_dot_products_are_exact_at_every_edge(
         rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, size, endpoint=True).astype(kind)
         for kind, size in zip(types, ((m, k), (k, n)), strict=True)
     )
-    np.testing.assert_array_equal(tl.build(s)(a, b), a.astype("int32") @ b.astype("int32"))
+    for machine in {"native", cpu} if target(cpu).is_native else {"native"}:
+        np.testing.assert_array_equal(tl.build(s, target=machine)(a, b), a.astype("int32") @ b.astype("int32"))
     check(s)
     if tail == "peel":
-        scalar = [line for line in tl.build(s, target="icelake-server").inspect("asm").splitlines() if "imull" in line]
+        scalar = [line for line in tl.build(s, target=cpu).inspect("asm").splitlines() if "imull" in line]
         assert not scalar, "a partial tile ran as loops"
 
 
@@ -114,6 +122,19 @@ def test_the_instruction_is_chosen_only_where_the_cpu_has_it() -> None:
     assert "vpdpbusd" in tl.build(s, target="icelake-server").inspect("asm")
     assert "vpdpbusd" not in tl.build(s, target="x86-64-v4").inspect("asm")
     assert tl.build(s, target="cortex-a72").inspect("asm")
+
+
+@pytest.mark.parametrize("cpu", ["haswell", "x86-64-v4", "icelake-server"])
+def test_sums_of_products_of_bytes_do_not_end_at_those_of_words(cpu: str) -> None:
+    """AVX2's `vpmaddubsw` adds two products in 16 bits and stops there; two of words are added in 32."""
+    x, w, k = tl.placeholder((2, 4), "uint8", name="A"), tl.placeholder((8, 4), "int8", name="B"), tl.reduce_axis(4, name="k")
+    s = tl.Schedule(tl.compute((2, 8), lambda i, j: tl.sum(tl.cast(x[i, k], "int32") * tl.cast(w[j, k], "int32"), axis=k), name="C"))
+    s.tensorize("C.j", "maddusd")
+    a, b = np.full((2, 4), 255, "uint8"), np.full((8, 4), -128, "int8")
+    kernel = tl.build(s, target=cpu)
+    assert "vpmaddubsw" not in kernel.inspect("asm") and "vpmaddwd" in kernel.inspect("asm")
+    if target(cpu).is_native:
+        np.testing.assert_array_equal(kernel(a, b), np.full((2, 8), 4 * 255 * -128))
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 2), (5, 53, 29), (1, 5, 1)])

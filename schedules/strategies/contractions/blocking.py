@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from tensorlang.ir import Const, Load
 from tensorlang.schedules.model.estimate import estimated
-from tensorlang.schedules.model.issue import INSTRUCTION
 from tensorlang.schedules.model.sketch import PACKED, Sketch, numbered
 from tensorlang.schedules.strategies.analysis.stages import tensor_of
 from tensorlang.schedules.strategies.contractions.register_tile import RegisterTiles
@@ -210,7 +209,7 @@ class BlockingSearch:
         """
         core, kernel, each = self.tiles.machine.core, self.tiles.kernel, self._plain.statement.operations
         if kernel.products > 1:
-            each = min(each, INSTRUCTION) / kernel.products
+            each = min(each, kernel.slots) / kernel.products
         return self._vectors * each / core.ports.arithmetic / core.hertz
 
     @cached_property

@@ -16,6 +16,7 @@ from typing import Any, Final
 from tensorlang.ir import Axis, Binary, Cast, Const, Expr, For, Load
 from tensorlang.ir.dtype import DType
 from tensorlang.schedules.directives.instructions import Instruction, shipped
+from tensorlang.schedules.model.parts import slots_of
 from tensorlang.schedules.model.sketch import Sketch
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.roles import Roles, roles_of
@@ -44,6 +45,11 @@ class DotProducts:
     def name(self) -> str:
         """What logs call it."""
         return "dots"
+
+    @property
+    def slots(self) -> float:
+        """Those of the instruction."""
+        return slots_of(self.instruction)
 
     @property
     def panel_bytes(self) -> int:
@@ -113,7 +119,7 @@ class DotProducts:
             sketch.lengthen(steps, 1 / self.utilization)
             depth, replaced = (steps, {}) if in_depth else (depth, {self.along.loop: steps})
         for loop in (inner, products):
-            sketch.mark(loop, "tensor")
+            sketch.mark(loop, "tensor", self.slots)
         return SketchedTile(depth, vectors, [inner, products], replaced)
 
 
@@ -129,14 +135,15 @@ def strided_dot_kernels(stage: StageInfo, machine: Processor) -> tuple[DotProduc
 
 def _found(stage: StageInfo, machine: Processor, suits: Callable[[StageInfo, Load, For], bool]) -> Iterator[DotProducts]:
     for roles in () if stage.conditional else roles_of(stage):  # an instruction has no lanes that are off
-        for instruction in shipped():
-            if not (instruction.requires <= machine.isa and _computes(instruction, roles)):
-                continue
-            (row,), (lanes, products) = roles.row_operands, _shape(instruction)
-            for along in (loop for loop in _moving(roles) if suits(stage, row, loop)):
-                kernel = DotProducts(roles, lanes, instruction.name, products, along)
-                if kernel.utilization >= LEAST_UTILIZATION:
-                    yield kernel
+        able = (one for one in shipped() if one.requires <= machine.isa and _computes(one, roles))
+        instruction = next(able, None)
+        if instruction is None:
+            continue
+        (row,), (lanes, products) = roles.row_operands, _shape(instruction)
+        for along in (loop for loop in _moving(roles) if suits(stage, row, loop)):
+            kernel = DotProducts(roles, lanes, instruction.name, products, along)
+            if kernel.utilization >= LEAST_UTILIZATION:
+                yield kernel
 
 
 def _shape(instruction: Instruction) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from tensorlang.ir import Load
+from tensorlang.schedules.model.parts import INSTRUCTION
 from tensorlang.schedules.model.sketch import Sketch
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.roles import Roles, roles_of
@@ -58,6 +59,11 @@ class MicroKernel(Protocol):
     @property
     def products(self) -> int:
         """Products that an instruction adds in each lane."""
+        ...
+
+    @property
+    def slots(self) -> float:
+        """Issue slots of what adds the products of a lane, without its loads."""
         ...
 
     @property
@@ -116,6 +122,11 @@ class LanewiseProducts:
     def products(self) -> int:
         """One product for each lane."""
         return 1
+
+    @property
+    def slots(self) -> float:
+        """A multiply-add."""
+        return INSTRUCTION
 
     @property
     def panel_bytes(self) -> int:
