@@ -95,8 +95,22 @@ def test_operands_that_near_caches_hold_are_not_asked_for() -> None:
     assert "prefetch" not in choose(turned(40, 40), SMALL, 1).default
 
 
+@pytest.mark.parametrize(
+    ("shape", "may"),
+    [((400, 28), False), ((400, 1001), False), ((400, 1004), False), ((400, 1000), True), ((400, 1008), True), ((400 * 1001,), True)],
+)
+def test_rows_that_end_within_a_register_are_not_stored_past_the_caches(shape: tuple[int, ...], may: bool) -> None:
+    """Their ends would be stored plainly, to lines of which the rest was just sent away."""
+    machine = target("znver4").with_caches(Caches(l1=4 << 10, l2=16 << 10, l3=1 << 20, cores=1))
+    strategy = choose(tl.ops.relu(tl.placeholder(shape, name="X")), machine, 1)
+    assert ("stream" in strategy.default) == may
+    lines = str(tl.build(strategy.schedule(strategy.default | ({"stream": True} if may else {})), target="znver4").inspect("asm"))
+    assert ("vmovnt" in lines) == may
+    assert not may or len(shape) == 1 or "{%k" not in lines
+
+
 def test_a_window_may_store_past_the_caches() -> None:
-    x = np.random.default_rng(0).standard_normal((1, 4, 60, 60)).astype("float32")
+    x = np.random.default_rng(0).standard_normal((1, 4, 61, 61)).astype("float32")
     strategy = choose(tl.ops.max_pool2d(tl.placeholder(x.shape, name="X"), 2, stride=1), SMALL, 1)
     assert strategy.default["stream"] is False
     s = strategy.schedule({**strategy.default, "stream": True})
