@@ -69,9 +69,10 @@ SUITES ?= bench/peers
 bench-peers-suites:
 	$(PYTHON) -m pytest -n 0 $(SUITES) -o python_files='bench_*.py' --benchmark-enable --benchmark-columns=min,median,rounds
 
-# Programs without a line of schedule beside loops that Numba compiles: a minute.
+# Programs without a line of schedule beside loops that Numba compiles, and as arrays by JAX and torch.compile; what two threads gain: ten
+# minutes.
 bench-programs:
-	$(PYTHON) -m bench.programs --page
+	$(PYTHON) -m bench.programs --page --threads --peers all
 
 # The cost model: against recorded logs; then the defaults that it names against tuned schedules, on this machine, for hours. What was
 # measured stands in out/model, and the same command goes on: TRIALS, TASKS, and MINUTES after which it stops (0: never).

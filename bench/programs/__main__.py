@@ -1,12 +1,23 @@
-"""`python -m bench.programs`: see the package."""
+"""`python -m bench.programs`: see the package.
+
+    python -m bench.programs --peers numba jax torch     beside three peers; `all` is all of them, and each ratio is to the best as well
+    python -m bench.programs --threads                   what two threads gain, of programs that take more than a millisecond on one
+
+What is counted is the time of the process, not of the thread that calls: XLA computes what is not small on a thread of its own even
+where it is held to one, so that the caller's time would be next to nothing. Everybody has one thread, so the two are the same for
+others. What two threads gain is told by the clock on the wall, and no peer takes part in that.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
+import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -14,10 +25,12 @@ import numpy as np
 
 import tensorlang as tl
 from bench.peers.tables import table
-from bench.programs import arrays, fronts, images, linear, outside, pictures, recurrences
+from bench.programs import arrays, engines, fronts, images, linear, outside, pictures, recurrences
+from bench.programs.engines import PEERS, Call
 from bench.programs.program import Program
 from bench.run import machine
 from bench.sections import PAGE, name_of, written
+from tensorlang import kernels
 from tensorlang.autotune import tune
 from tensorlang.errors import did_you_mean
 
@@ -31,45 +44,93 @@ NEAR: Final = 2e-3
 """Relative error up to which sums that were added in another order are the same."""
 DIFFERENT: Final = 1e-3
 """Whole numbers that may differ, as a share: steps of a bounded point at the edge, the nearer of two equal distances."""
+LONG: Final = 1e-3
+"""Seconds from which a program is worth two threads."""
 
 
-class Row(NamedTuple):
-    """Medians of seconds, how many times as fast ours is, and seconds until the kernel was built; where it was tuned, those too."""
+class Part(NamedTuple):
+    """A peer in a row: the median of its seconds, and that of its time by ours."""
+
+    seconds: float
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Medians of seconds, seconds until the kernel was built, the peers, and why others took no part.
+
+    Where it was tuned: the seconds of that, and the time of the best peer by it. Where two threads were tried: time of one by that of two.
+    """
 
     name: str
     ours: float
-    theirs: float
-    ratio: float
     build: float
+    peers: Mapping[str, Part]
+    absent: Mapping[str, str] = field(default_factory=dict)
     tuned: float | None = None
     tuned_ratio: float | None = None
+    two: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """The time of the best peer by ours; above 1 ours is faster."""
+        return min((part.ratio for part in self.peers.values()), default=None)
 
 
-def compared(program: Program, compiled: Callable[..., None], seconds: float = 0.0) -> Row:
-    """A program beside its loops, tuned before for at most so many `seconds`. Raises `SystemExit` where they do not compute the same."""
+def compared(program: Program, peers: Sequence[str], seconds: float = 0.0, *, threads: bool = False) -> Row:
+    """A program beside these peers, tuned before for at most so many `seconds`. Raises `SystemExit` where one computes something else."""
     outputs, given = program.define()
     start = time.perf_counter()
     kernel = tl.build(outputs)
     build = time.perf_counter() - start
-    found = kernel(*given)
-    ours = found if isinstance(found, tuple) else (found,)
-    theirs = tuple(np.zeros_like(result) for result in ours)
-    compiled(*given, *theirs)
-    if not all(map(_agree, ours, theirs)):
-        raise SystemExit(f"{program.name}: the kernel and the loops differ")
+    ours = engines.results(kernel(*given))
     out = ours if len(ours) > 1 else ours[0]
-    sides = [lambda: kernel(*given, out=out), lambda: compiled(*given, *theirs)]
+
+    def one() -> Any:
+        return kernel(*given, out=out)
+
+    sides: dict[str, Call] = {"ours": one}
+    absent: dict[str, str] = {}
+    for peer in peers:
+        call = engines.compiled(peer, program, given, ours)
+        if isinstance(call, str):
+            absent[peer] = call
+        elif not _same(ours, engines.results(call())):
+            raise SystemExit(f"{program.name}: the kernel and {peer} differ")
+        else:
+            sides[peer] = call
     if seconds:
         tuned = tune(outputs, trials=TRIALS, budget=seconds, threads=1).kernel
-        sides.append(lambda: tuned(*given, out=out))
-    counts = [_count(side) for side in sides]
-    samples: list[list[float]] = [[] for _ in sides]
-    for _ in range(TURNS):
-        for side, count, taken in zip(sides, counts, samples, strict=True):
-            taken.append(_seconds(side, count) / count)
-    medians = list(map(statistics.median, samples))
-    ratios = [statistics.median(b / a for a, b in zip(taken, samples[1], strict=True)) for taken in samples]
-    return Row(program.name, medians[0], medians[1], ratios[0], build, *((medians[2], ratios[2]) if seconds else ()))
+        sides["tuned"] = lambda: tuned(*given, out=out)
+    samples = _turns(sides, time.process_time)
+    medians = {name: statistics.median(taken) for name, taken in samples.items()}
+    parts = {name: Part(medians[name], _ratio(samples[name], samples["ours"])) for name in sides if name in peers}
+    best = min(parts, key=lambda name: parts[name].ratio, default=None)
+    return Row(
+        program.name,
+        medians["ours"],
+        build,
+        parts,
+        absent,
+        medians.get("tuned"),
+        _ratio(samples[best], samples["tuned"]) if seconds and best is not None else None,
+        _of_two(outputs, one, given, ours) if threads and medians["ours"] > LONG else None,
+    )
+
+
+def _of_two(outputs: Any, one: Call, given: Sequence[Any], ours: Sequence[Any]) -> float:
+    """Time on one thread by that on two, with the schedule for two."""
+    kernel = kernels.compile(outputs, threads=2)
+    made = engines.results(kernel(*given))
+    if not _same(ours, made):
+        raise SystemExit(f"{kernel.name}: the kernels for one and for two threads differ")
+    out = made if len(made) > 1 else made[0]
+    samples = _turns({"one": one, "two": lambda: kernel(*given, out=out)}, time.perf_counter)
+    return _ratio(samples["one"], samples["two"])
+
+
+def _same(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
+    return [each.shape for each in ours] == [each.shape for each in theirs] and all(map(_agree, ours, theirs))
 
 
 def _agree(ours: Any, theirs: Any) -> bool:
@@ -78,48 +139,99 @@ def _agree(ours: Any, theirs: Any) -> bool:
     return bool(np.allclose(ours, theirs, rtol=NEAR, atol=NEAR))
 
 
-def _seconds(side: Callable[[], Any], count: int) -> float:
-    start = time.thread_time()
+def _turns(sides: Mapping[str, Call], clock: Callable[[], float]) -> dict[str, list[float]]:
+    """Seconds of a call of each, a sample in every turn; each turn has an order of its own, so that none always follows the same one."""
+    counts = {name: _count(side, clock) for name, side in sides.items()}
+    samples: dict[str, list[float]] = {name: [] for name in sides}
+    order, drawn = list(sides), random.Random(0)
+    for _ in range(TURNS):
+        drawn.shuffle(order)
+        for name in order:
+            samples[name].append(_seconds(sides[name], counts[name], clock) / counts[name])
+    return samples
+
+
+def _ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
+    return statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
+
+
+def _seconds(side: Call, count: int, clock: Callable[[], float]) -> float:
+    start = clock()
     for _ in range(count):
         side()
-    return time.thread_time() - start
+    return clock() - start
 
 
-def _count(side: Callable[[], Any]) -> int:
+def _count(side: Call, clock: Callable[[], float]) -> int:
     side()
     count = 1
-    while (taken := _seconds(side, count)) < LEAST:
+    while (taken := _seconds(side, count, clock)) < LEAST:
         count = max(count + 1, int(1.2 * count * LEAST / max(taken, 1e-9)))
     return count
 
 
-def page(rows: list[Row], about: dict[str, Any]) -> str:
-    """The section of this machine: a line for each program, the slowest beside its loops first."""
-    ratios = [row.ratio for row in rows]
+def means(rows: Sequence[Row]) -> Iterator[str]:
+    """In how many rows each peer took part, and the geometric mean there."""
+    for name in dict.fromkeys(name for row in rows for name in (*row.peers, *row.absent)):
+        found = [row.peers[name].ratio for row in rows if name in row.peers]
+        mean = f", geometric mean {statistics.geometric_mean(found):.2f}" if found else ""
+        yield f"{PEERS[name].title} ({PEERS[name].subject}) took part in {len(found)}{mean}"
+
+
+def left_out(rows: Sequence[Row]) -> Iterator[str]:
+    """Each reason why peers took no part, once, with the programs that it holds for."""
+    for name, why in dict.fromkeys((name, why) for row in rows for name, why in row.absent.items()):
+        yield f"{PEERS[name].title} took no part in {', '.join(row.name for row in rows if row.absent.get(name) == why)}: {why}"
+
+
+def page(rows: Sequence[Row], about: Mapping[str, Any], peers: Sequence[str]) -> str:
+    """The section of this machine: a line for each program, the slowest beside its best peer first."""
+    rows = sorted(rows, key=lambda row: (row.ratio is None, row.ratio))
+    ratios = [row.ratio for row in rows if row.ratio is not None]
+    command = "python -m bench.programs --page" + ("" if list(peers) == ["numba"] else f" --peers {' '.join(peers)}")
     head = (
         f"### Programs without a schedule on {name_of(about)}\n\n"
-        f"`python -m bench.programs --page`, {datetime.now(UTC):%Y-%m-%d}: default schedules on one thread, beside loops that Numba "
-        "compiles with fastmath. Microseconds of thread time, in turns.\n\n"
+        f"`{command}`, {datetime.now(UTC):%Y-%m-%d}: default schedules on one thread. Microseconds of the process's time, in turns; "
+        "a ratio is the time of the best peer by ours.\n\n"
         f"{len(rows)} programs: geometric mean {statistics.geometric_mean(ratios):.2f}, least {min(ratios):.2f}, "
-        f"{sum(ratio < 1 for ratio in ratios)} slower than their loops.\n\n"
+        f"{sum(ratio < 1 for ratio in ratios)} slower than the best peer. {'. '.join(means(rows))}.\n\n"
     )
-    columns = ["program", "tensorlang", "numba", "ratio", "seconds to build"]
-    lines = [
-        [f"`{row.name}`", f"{row.ours * 1e6:.0f}", f"{row.theirs * 1e6:.0f}", f"{row.ratio:.2f}", f"{row.build:.2f}"]
-        for row in sorted(rows, key=lambda row: row.ratio)
-    ]
-    found = {f"`{row.name}`": (row.tuned, row.tuned_ratio) for row in rows if row.tuned is not None and row.tuned_ratio is not None}
-    if found:
-        tuned = [ratio for _, ratio in found.values()]
+    head += "".join(f"{line}.\n\n" for line in left_out(rows))
+    columns = {
+        "program": [f"`{row.name}`" for row in rows],
+        "tensorlang": [f"{row.ours * 1e6:.0f}" for row in rows],
+        **{name: [f"{row.peers[name].seconds * 1e6:.0f}" if name in row.peers else "none" for row in rows] for name in peers},
+        "ratio": [_shown(row.ratio) for row in rows],
+        "seconds to build": [f"{row.build:.2f}" for row in rows],
+    }
+    tuned = [row.tuned_ratio for row in rows if row.tuned_ratio is not None]
+    if tuned:
         head += (
             f"Tuned (`--tune`, at most {TRIALS} trials): geometric mean {statistics.geometric_mean(tuned):.2f}, least {min(tuned):.2f}, "
-            f"{sum(ratio < 1 for ratio in tuned)} slower than their loops.\n\n"
+            f"{sum(ratio < 1 for ratio in tuned)} slower than the best peer.\n\n"
         )
-        columns += ["tuned", "ratio of tuned"]
-        lines = [
-            [*line, *((f"{found[line[0]][0] * 1e6:.0f}", f"{found[line[0]][1]:.2f}") if line[0] in found else ("", ""))] for line in lines
-        ]
-    return head + table(columns, lines)
+        columns["tuned"] = [f"{row.tuned * 1e6:.0f}" if row.tuned is not None else "" for row in rows]
+        columns["ratio of tuned"] = [_shown(row.tuned_ratio) for row in rows]
+    two = [row.two for row in rows if row.two is not None]
+    if two:
+        head += (
+            f"`--threads`: time on one thread by that on two, on the wall, of {len(two)} programs that take more than "
+            f"{LONG * 1e3:.0f} ms: geometric mean {statistics.geometric_mean(two):.2f}, least {min(two):.2f}.\n\n"
+        )
+        columns["two threads"] = [_shown(row.two) for row in rows]
+    return head + table(list(columns), list(zip(*columns.values(), strict=True)))
+
+
+def _shown(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"
+
+
+def line(row: Row) -> str:
+    """A row on the screen."""
+    text = f"{row.name:22s} {row.ours * 1e6:10.1f} us"
+    text += "".join(f", {name} {part.seconds * 1e6:10.1f} ({part.ratio:6.2f})" for name, part in row.peers.items())
+    parts = {"ratio": row.ratio, "tuned": row.tuned_ratio, "two threads": row.two}
+    return text + "".join(f", {name} {ratio:6.2f}" for name, ratio in parts.items() if ratio is not None)
 
 
 def chosen(names: list[str]) -> Iterator[Program]:
@@ -131,28 +243,44 @@ def chosen(names: list[str]) -> Iterator[Program]:
         yield known[name]
 
 
+def taking_part(names: Sequence[str]) -> Iterator[str]:
+    """The peers that are installed; why another is not is printed."""
+    for name in PEERS if "all" in names else dict.fromkeys(names):
+        why = engines.unusable(name)
+        if why is None:
+            yield name
+        else:
+            print(f"{name} takes no part: {why}", flush=True)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Compare, print a line for each, and write the table where it is asked for."""
-    parser = argparse.ArgumentParser(prog="python -m bench.programs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.programs", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("names", nargs="*", help="programs to compare; all without any")
     parser.add_argument(
         "--tune", type=float, default=0.0, metavar="SECONDS", help="tune each program for at most so long, and compare that too"
     )
+    parser.add_argument("--peers", nargs="+", default=["numba"], choices=[*PEERS, "all"], help="beside whom (default: numba)")
+    parser.add_argument("--threads", action="store_true", help="what two threads gain as well")
     parser.add_argument("--page", action="store_true", help="write the table of this machine")
     options = parser.parse_args(arguments)
-    import numba  # noqa: PLC0415 - of the extra `peers`
-
+    if options.threads and len(os.sched_getaffinity(0)) < 2:
+        parser.error("--threads needs two cores")
     tl.set_threads(1)
+    peers = list(taking_part(options.peers))
+    if not peers:
+        raise SystemExit("no peer is left")
     rows: list[Row] = []
     for program in chosen(options.names):
-        rows.append(compared(program, numba.njit(fastmath=True, error_model="numpy")(program.loops), options.tune))
-        row = rows[-1]
-        tuned = f", tuned {row.tuned_ratio:6.2f}" if row.tuned_ratio is not None else ""
-        print(f"{row.name:22s} {row.ours * 1e6:10.1f} us, numba {row.theirs * 1e6:10.1f}, ratio {row.ratio:6.2f}{tuned}", flush=True)
-    print(f"geometric mean of {len(rows)}: {statistics.geometric_mean([row.ratio for row in rows]):.2f}")
+        rows.append(compared(program, peers, options.tune, threads=options.threads))
+        print(line(rows[-1]), flush=True)
+    ratios = [row.ratio for row in rows if row.ratio is not None]
+    if ratios:
+        print(f"geometric mean of {len(ratios)}: {statistics.geometric_mean(ratios):.2f} against the best peer")
+    print(*means(rows), *left_out(rows), sep="\n")
     if options.page:
         about = machine()
-        written(PAGE, {("figures", f"of programs without a schedule on {name_of(about)}"): page(rows, about)})
+        written(PAGE, {("figures", f"of programs without a schedule on {name_of(about)}"): page(rows, about, peers)})
     return 0
 
 
