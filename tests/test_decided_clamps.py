@@ -73,3 +73,58 @@ def test_a_scatter_reads_without_the_clamps_that_its_condition_decides() -> None
     zeros = tl.compute((N,), lambda _: 0.0, name="Z")
     text = str(tl.Schedule(tl.scatter(zeros, i, lambda at: at, lambda at: X[tl.maximum(at - 1, 0)], where=lambda at: at >= 1)))
     assert "maximum" not in text
+
+
+def chosen(value: Any) -> Any:
+    """Elements of a definition over two vectors of N elements."""
+    X, Y = tl.placeholder((N,), name="X"), tl.placeholder((N,), name="Y")
+    return tl.compute((2 * N,), lambda j: value(X, Y, j), name="Z")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda X, Y, j: tl.select(j < N, X[tl.minimum(j, N - 1)], Y[tl.maximum(j - N, 0)]),
+        lambda X, Y, j: tl.select((j >= 3) & (j < N + 3), X[tl.clamp(j - 3, 0, N - 1)], 0.0) + Y[j // 2],
+        lambda X, Y, j: tl.select(j >= 2, tl.select(j < N + 2, X[tl.clamp(j - 2, 0, N - 1)], 1.0), 0.0),
+        lambda X, Y, j: tl.select((j < 4) | (j >= N + 4), 2.0, Y[tl.clamp(j - 4, 0, N - 1)]),
+        lambda X, Y, j: X[j // 2] * tl.select(j % 2 == 0, tl.select(j < N, Y[tl.minimum(j, N - 1)], 0.0), 1.0),
+    ],
+)
+def test_a_clamp_that_does_nothing_on_its_side_of_a_choice_is_gone(value: Any) -> None:
+    text = str(tl.Schedule(chosen(value)))
+    assert "minimum" not in text and "maximum" not in text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda X, Y, j: tl.select(j <= N, X[tl.minimum(j, N - 1)], 0.0),
+        lambda X, Y, j: tl.select(Y[j // 2] > 0, X[tl.minimum(j, N - 1)], 0.0),
+        lambda X, Y, j: tl.minimum(tl.select(j < N, X[j // 2], 0.0), Y[tl.minimum(j, N - 1)]),
+    ],
+)
+def test_a_clamp_that_may_do_something_on_its_side_stays(value: Any) -> None:
+    assert "minimum(j" in str(tl.Schedule(chosen(value)))
+
+
+@given(FORMS, FORMS, FORMS, st.sampled_from("<>=!"), st.booleans())
+def test_every_element_is_what_the_chosen_side_reads(condition: Any, read: Any, other: Any, op: str, nested: bool) -> None:
+    """Choices by any comparison, also inside one another, of clamped reads."""
+    compare = {"<": lambda a: a < 0, ">": lambda a: a >= 0, "=": lambda a: a == 0, "!": lambda a: a != 0}[op]
+
+    def form(part: tuple[int, int, int], i: Any, k: Any) -> Any:
+        return part[0] * i + part[1] * k + part[2]
+
+    X = tl.placeholder((N,), name="X")
+
+    def element(i: Any, k: Any) -> Any:
+        first, second = (X[tl.clamp(form(part, i, k), 0, N - 1)] for part in (read, other))
+        inner = tl.select(i < k, first, second) if nested else first
+        return tl.select(compare(form(condition, i, k)), inner, second)
+
+    x = np.arange(1, N + 1, dtype=np.float32)
+    i, k = np.indices((N, N))
+    first, second = (x[np.clip(form(part, i, k), 0, N - 1)] for part in (read, other))
+    want = np.where(compare(form(condition, i, k)), np.where(i < k, first, second) if nested else first, second)
+    assert np.array_equal(tl.build(tl.compute((N, N), element, name="Z"))(x), want)

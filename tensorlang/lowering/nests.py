@@ -223,7 +223,7 @@ class _DefinitionLowering:
         if not stage.itself and isinstance(value, Reduce) and (len(stage.values) == 1 or _is_reduction(stage)):
             return self._reduction(stage, value, ranges, targets, places[0].prefix)
         prelude = _Prelude(self, ())
-        lowered = tuple(prelude.lower(value) for value in stage.values)
+        lowered = tuple(settled(prelude.lower(value), (), self._facts) for value in stage.values)
         return loops(ranges, prelude.before(Store(self.name, targets, index, lowered)))
 
     def scatter(self, scatter: Scatter) -> Stmt:

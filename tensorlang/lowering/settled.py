@@ -1,41 +1,94 @@
 """Clamps of indices that do nothing where they are read, by the conditions around them.
 
     max(N[l - 1 - k, min(i + k + 1, n - 1)] for k < l if i + l < n)    ->    N[l - 1 - k, i + k + 1]
+    select(j < n, X[min(j, n - 1)], Y[max(j - n, 0)])                  ->    select(j < n, X[j], Y[j - n])
 
-A clamp keeps loops from being runs of memory. What a `where=` says decides some of them, for every iteration that it lets through: then the
-index is the side that it always is. Conditions that stand apart, as between the middle and the edges of an image, are a matter of code
-generation, which parts such loops.
+A clamp keeps loops from being runs of memory. What a `where=` says decides some of them, for every iteration that it lets through, and what
+a choice asks decides others on its sides: then the index is the side that it always is. Conditions that stand apart, as between the middle
+and the edges of an image, are a matter of code generation, which parts such loops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
 
+from tensorlang.algebra.bounds import Bounds, negated
 from tensorlang.algebra.polyhedra import find
-from tensorlang.ir import Binary, Compare, Expr, Load
+from tensorlang.ir import Binary, Compare, Expr, Load, Select
 from tensorlang.ir.dtype import INT64
-from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, rewrite
+from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, rewrite, walk
+
+DEPTH: Final = 8
+"""Choices inside one another that are looked into."""
 
 
 def settled(value: Expr, conditions: Sequence[Expr], ranges: Sequence[Expr]) -> Expr:
     """The value with each extremum of its indices as the side that it is under conditions that decide it, in the `ranges` of axes."""
-    if not conditions:
+    if not any(map(_is_clamp, walk(value))):
         return value
     facts = (*ranges, *conditions)
+    if conditions:
+        value = _indices(value, lambda one, other: find(*facts, Compare("gt", one, other)) is None)
+    return _sides(value, Bounds().under(facts), DEPTH)
+
+
+def _indices(value: Expr, never_greater: Callable[[Expr, Expr], bool]) -> Expr:
+    """The value with the extrema in its indices decided where one operand is never greater than the other."""
 
     def index(node: Expr) -> Expr:
         return rewrite(node, chosen) if isinstance(node, Load) else node
 
     def chosen(node: Expr) -> Expr:
-        if not (isinstance(node, Binary) and node.op in ("min", "max") and dtype_of(node) == INT64 and axes_of(node)):
-            return node
-        if any(True for _ in loads_of(node)):
+        if not isinstance(node, Binary) or not _is_clamp(node):
             return node
         left, right = node.left, node.right
-        if find(*facts, Compare("gt", left, right)) is None:
+        if never_greater(left, right):
             return left if node.op == "min" else right
-        if find(*facts, Compare("gt", right, left)) is None:
+        if never_greater(right, left):
             return right if node.op == "min" else left
         return node
 
     return rewrite(value, index)
+
+
+def _is_clamp(node: Expr) -> bool:
+    if not (isinstance(node, Binary) and node.op in ("min", "max") and dtype_of(node) == INT64 and axes_of(node)):
+        return False
+    return not any(True for _ in loads_of(node))
+
+
+def _sides(value: Expr, known: Bounds, depth: int) -> Expr:
+    """The value with the sides of its choices settled by what each choice asks."""
+    changed: dict[int, Expr] = {}
+    for choice in _choices(value) if depth else ():
+        sides = [
+            _sides(_indices(side, _by_intervals(here)), here, depth - 1)
+            for side, here in ((choice.yes, known.under([choice.cond])), (choice.no, known.under([negated(choice.cond)])))
+        ]
+        if sides[0] is not choice.yes or sides[1] is not choice.no:
+            changed[id(choice)] = replace(choice, yes=sides[0], no=sides[1])
+    return rewrite(value, lambda node: changed.get(id(node), node)) if changed else value
+
+
+def _choices(value: Expr) -> Iterator[Select]:
+    """The outermost choices of a value that read memory at clamped places."""
+    waiting, seen = [value], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if not isinstance(node, Select):
+            waiting += children(node)
+        elif any(map(_is_clamp, walk(node))):
+            yield node
+
+
+def _by_intervals(known: Bounds) -> Callable[[Expr, Expr], bool]:
+    def never_greater(one: Expr, other: Expr) -> bool:
+        left, right = known.interval(one), known.interval(other)
+        return left is not None and right is not None and left[1] <= right[0]
+
+    return never_greater
