@@ -62,16 +62,18 @@ def _vectors(nest: Nest) -> list[Stmt]:
 
 def _asks(stmt: Stmt) -> bool:
     nodes = (node for part in statements(stmt) for expr in expressions(part) for node in walk(expr))
-    return any(isinstance(node, Select) or (isinstance(node, Binary) and node.op in ("min", "max")) for node in nodes)
+    return any(isinstance(node, Select) or (isinstance(node, Binary) and node.op in ("min", "max", "mod")) for node in nodes)
 
 
-@pytest.mark.parametrize("border", ["clamp", "zero", "mirror"])
+@pytest.mark.parametrize("border", ["clamp", "zero", "mirror", "wrap"])
 def test_the_lanes_of_an_interior_ask_nothing(border: str) -> None:
     a = tl.placeholder((512,), name="a")
 
     def read(at: Any) -> Any:
         if border == "zero":
             return tl.select((at >= 0) & (at < 512), a[at], 0.0)
+        if border == "wrap":
+            return a[at % 512]
         return a[tl.clamp(at, 0, 511)] if border == "clamp" else a[tl.select(at < 0, -at, tl.select(at >= 512, 1022 - at, at))]
 
     s = tl.Schedule(tl.compute((512,), lambda i: sum(read(i + d) for d in (-2, 0, 3)), name="b"))
@@ -98,10 +100,19 @@ def test_stencils_with_borders_are_those_of_numpy(height: int, width: int, unkno
 
     clamped = tl.compute((h, w), lambda y, x: sum(a[tl.clamp(y + dy, 0, h - 1), tl.clamp(x + dx, 0, w - 1)] for dy, dx in near), name="c")
     zeroed = tl.compute((h, w), lambda y, x: sum(zero(y + dy, x + dx) for dy, dx in near), name="z")
-    for defined, mode in ((clamped, "edge"), (zeroed, "constant")):
+    wrapped = tl.compute((h, w), lambda y, x: sum(a[(y + dy) % h, (x + dx) % w] for dy, dx in near), name="w")
+    for defined, mode in ((clamped, "edge"), (zeroed, "constant"), (wrapped, "wrap")):
         around = padded(values, mode)
         expected = sum(around[2 + dy : 2 + dy + height, 2 + dx : 2 + dx + width] for dy, dx in near)
         np.testing.assert_array_equal(tl.build(defined)(values), expected)
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_neighbours_around_the_end_of_a_row_are_read_side_by_side(unknown: bool) -> None:
+    n = tl.dim("n") if unknown else 1000
+    a = tl.placeholder((n,), name="a")
+    near = tl.build(tl.compute((n,), lambda i: a[(i + 1) % n] - a[(i - 1 + n) % n], name="d"), "znver3").inspect("llvm")
+    assert "gather" not in near and "load <8 x float>" in near
 
 
 def test_a_recurrence_does_not_ask_for_its_past_in_every_step() -> None:

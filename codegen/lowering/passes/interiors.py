@@ -6,7 +6,8 @@
                 A[min(16 x_o + x_i + 2, 511)]           else:
                                                             for x_i in range(16): B[..] = A[min(16 x_o + x_i + 2, 511)]
 
-A question is a comparison or an extremum of two indices whose difference is linear in the loops inside. It is answered in the middle of
+A question is a comparison or an extremum of two indices whose difference is linear in the loops inside, or a remainder of such an index
+that hardly ever is another than in the middle, as of neighbours in an image that goes on at its other end. It is answered in the middle of
 the loops; the answer holds for a whole iteration of an outer loop where it holds with the loops inside at the ends that are hardest for it.
 The body of the loop is emitted once where all answers hold, with these in place of the questions, and once as it was. In between a clamped
 index is contiguous along the lanes, where it was a gather. At edges lanes that ask where to read run one by one, since a gather of eight
@@ -162,7 +163,18 @@ def _negative(form: Linear) -> Expr:
 def _is_question(node: Expr) -> bool:
     if isinstance(node, Compare):
         return dtype_of(node.left) == INT64
-    return isinstance(node, Binary) and node.op in ("min", "max") and dtype_of(node.left) == INT64
+    return isinstance(node, Binary) and dtype_of(node.left) == INT64 and (node.op in ("min", "max") or _wraps(node))
+
+
+def _wraps(node: Expr) -> bool:
+    """Is it a remainder by an extent, as of a neighbour in an image that goes on at its other end?"""
+    match node:
+        case Binary("mod", _, Const(by)):
+            return by > 0
+        case Binary("mod", _, Dim(_, least, _)):
+            return least >= 0  # of 0 no index is within the first turn
+        case _:
+            return False
 
 
 def _answers(loop: For, middle: Middle) -> dict[Expr, _Answer]:
@@ -217,6 +229,8 @@ def _answer(node: Expr, loop: For, inner: Loops, middle: Middle, *, reads: bool)
     assert isinstance(node, (Binary, Compare))
     if any(True for _ in loads_of(node)) or interval(node.left) is None or interval(node.right) is None:
         return None
+    if _wraps(node):
+        return _turn(node, loop, inner, middle)
     form = linear(Binary("sub", node.left, node.right))
     moving = [atom for atom in form.terms if axes_of(atom) & (inner.keys() | {loop.loop})]
     lanes = any(isinstance(atom, Axis) and atom.name in inner and inner[atom.name].kind == "vector" for atom in moving)
@@ -238,6 +252,23 @@ def _answer(node: Expr, loop: For, inner: Loops, middle: Middle, *, reads: bool)
     else:
         value = node.left if low == (node.op == "min") else node.right
     return _Answer(value, () if condition == TRUE else (test,))
+
+
+def _turn(node: Binary, loop: For, inner: Loops, middle: Middle) -> _Answer | None:
+    """A remainder as the difference to the multiple that it has in the middle of the loops; None where that is another one mostly."""
+    form, by = linear(node.left), linear(node.right)
+    moving = {atom.name for atom in form.terms if isinstance(atom, Axis)}
+    here, size = _middle_of(form, middle), _middle_of(by, middle)
+    most, least = _hardest(form, inner, 1), _hardest(form, inner, -1)
+    lanes = any(part.kind == "vector" for name, part in inner.items() if name in moving)
+    if not here or not size or most is None or least is None or not lanes:
+        return None
+    turns = here // size
+    tests = most.plus(by, -turns - 1), least.plus(by, turns).plus(Linear(-1))
+    asked = tuple(test for test in tests if _negative(test) != TRUE)
+    if any(Axis(loop.loop) not in test.terms for test in asked) or not _is_most(loop, asked, middle):
+        return None
+    return _Answer(expression(form.plus(by, -turns)), asked)
 
 
 def _hardest(form: Linear, inner: Loops, sign: int) -> Linear | None:
