@@ -6,7 +6,7 @@
 Each task is a tuning job on one thread with a log of its own, below `--folder` by machine and instructions. What was measured is not
 measured again: a run that was stopped, or whose `--budget` was used up, goes on where it was. A row is the ratio of the default's time to
 the winner's, as the job's final measurement has it, taken in turns. Where vectors are wider than those of AVX2, everything is measured
-once more without what x86-64-v3 lacks. The table of this machine in docs/performance.md is written after each task; no other one is touched.
+once more without what x86-64-v3 lacks. The table of this machine in docs/performance.md is written after each task, and no other one.
 """
 
 from __future__ import annotations

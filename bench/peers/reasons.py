@@ -25,8 +25,9 @@ REASONS: Final[Mapping[str, str]] = {
     ),
     **dict.fromkeys(
         ("matmul_int8_512", "matmul_int8_1024", "conv3x3_64-64_56_int8", "conv1x1_256-64_56_int8", "conv3x3s2_128-128_56_int8"),
-        "from Sapphire Rapids on oneDNN multiplies tiles of bytes (AMX), where ours adds four products in each lane (`vpdpbusd`). Held to AVX2 "
-        "it adds products of bytes in words (`vpmaddubsw`), which end at 32767: its products are refused for that; ours multiplies words.",
+        "from Sapphire Rapids on oneDNN multiplies tiles of bytes (AMX), where ours adds four products in each lane (`vpdpbusd`). Held "
+        "to AVX2 it adds products of bytes in words (`vpmaddubsw`), which end at 32767: its products are refused for that; ours multiplies "
+        "words.",
     ),
     "vecmat_4096_weights": "all who do not pack read one array of 67 MB, which stays in a large last-level cache; ours has its own copy.",
     "matmul_2048": "A is read from the last-level cache for each part of the depth, and the result read and written.",

@@ -229,7 +229,7 @@ def _answer(node: Expr, loop: For, inner: Loops, middle: Middle, *, reads: bool)
     assert isinstance(node, (Binary, Compare))
     if any(True for _ in loads_of(node)) or interval(node.left) is None or interval(node.right) is None:
         return None
-    if _wraps(node):
+    if isinstance(node, Binary) and _wraps(node):
         return _turn(node, loop, inner, middle)
     form = linear(Binary("sub", node.left, node.right))
     moving = [atom for atom in form.terms if axes_of(atom) & (inner.keys() | {loop.loop})]
