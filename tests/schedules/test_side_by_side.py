@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.codegen.target import target
+from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.strategies import choose
 from tests.machines import MACHINES
 
@@ -117,3 +119,44 @@ def test_every_number_of_blocks_gives_the_same(count: int) -> None:
             s = strategy.schedule({**strategy.default, "blocks": number, "parallel": shared})
             assert not s.faults
             np.testing.assert_allclose(tl.build(s)(x), wanted, rtol=1e-4, atol=1e-5)
+
+
+def forces(n: int, extent: int) -> Any:
+    """Forces between points, by a weight that their components share."""
+    at, j = tl.placeholder((n, extent), name="P"), tl.reduce_axis(n, name="j")
+
+    def force(i: Any, a: Any) -> Any:
+        square = sum((at[j, b] - at[i, b]) ** 2 for b in range(extent)) + 0.5
+        return tl.sum((at[j, a] - at[i, a]) / (square * tl.sqrt(square)), axis=j)
+
+    return tl.compute((n, extent), force, name="F")
+
+
+@pytest.mark.parametrize("cpu", ["znver4", "cascadelake", "haswell"])
+def test_sums_that_share_what_they_add_are_computed_together(cpu: str) -> None:
+    """Results have the lanes, and their components are copies of one loop over all points."""
+    kinds = choose(forces(400, 3), target(cpu), 1)
+    text = str(kinds.schedule(kinds.default))
+    assert re.search(r"unroll a in range\(3\):\s+vector i_i in range\(\d+\):\s+F_acc\w*\[a, i_i\] \+=", text)
+    rows = kinds.schedule({**kinds.default, "blocks": 0})
+    assert "vector j_i" in str(rows)
+    core = target(cpu).core
+    assert estimate(kinds.schedule(kinds.default).nest, core).seconds < 0.7 * estimate(rows.nest, core).seconds
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (33, 2), (400, 3), (70, 16)])
+def test_sums_side_by_side_are_those_of_numpy(shape: tuple[int, int]) -> None:
+    p = np.random.default_rng(0).random(shape)
+    apart = p[None] - p[:, None]
+    square = (apart**2).sum(axis=2) + 0.5
+    want = (apart / (square * np.sqrt(square))[:, :, None]).sum(axis=1)
+    kinds = choose(forces(*shape), target(), 1)
+    for blocks in {0, kinds.default.get("blocks", 0)}:
+        config = {**kinds.default, "blocks": blocks} if "blocks" in kinds.default else kinds.default
+        np.testing.assert_allclose(tl.build(kinds.schedule(config))(p.astype("float32")), want, rtol=1e-4, atol=1e-4)
+
+
+def test_sums_that_share_nothing_stay_in_rows() -> None:
+    x, k = tl.placeholder((500, 400, 3), name="X"), tl.reduce_axis(400, name="k")
+    colours = tl.compute((500, 3), lambda i, c: tl.sum(x[i, k, c], axis=k), name="S")
+    assert "blocks" not in choose(colours, target("znver4"), 1).default

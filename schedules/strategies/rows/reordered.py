@@ -20,10 +20,19 @@ Way = TypeVar("Way")
 
 
 def cheapest_order(
-    rows: RowVectors, plain: Sequence[Part], machine: Processor, ways: Iterable[Way], sketched: Callable[[Way], tuple[Part, ...]]
+    rows: RowVectors,
+    plain: Sequence[Part],
+    machine: Processor,
+    ways: Iterable[Way],
+    sketched: Callable[[Way], tuple[Part, ...]],
+    beside: Sequence[Part] | None = None,
 ) -> Way | None:
-    """The way to run a stage that the cost model predicts to be fastest, of those that are worth their code beside rows; None: rows."""
-    least, found = _seconds(rows, plain, machine) * OTHER_WAY, None
+    """The way to run a stage that the cost model predicts to be fastest, of those that are worth their code beside rows; None: rows.
+
+    `beside`: the sketch of these, where one vector in flight is not what they have.
+    """
+    alone = _seconds(rows, plain, machine) if beside is None else estimated(beside, machine.core).seconds
+    least, found = alone * OTHER_WAY, None
     for way in ways:
         seconds = estimated(sketched(way), machine.core).seconds
         if seconds < least:

@@ -11,6 +11,12 @@ is computed once for all copies. Operands are read across memory, and results tu
 
     for b in range(4): for i: for j: W[b, i, j] = f(b, X[2 i, 2 j], ...)    ->    for i: for j_o: unroll b: vector j_i: W[b, i, j] = ...
 
+    for i in range(1000):                           for i_o in range(63):
+        for a in range(3):                              for r: unroll a in range(3): vector i_i in range(16):
+            F[i, a] = sum of f(P[i], P[r]) (P[r, a] - P[i, a])         ->          F_acc[a, i_i] += ...
+
+A few sums over the same, as the components of a force, are computed together so: what they share once, and no lanes are added up.
+
 Where a short loop stands outside of all others and moves nothing that is read, as that of the bands of a wavelet, each pass over the loops
 inside reads everything again. Written out inside, all copies share what is loaded.
 """
@@ -27,9 +33,11 @@ from tensorlang.ir import For
 from tensorlang.schedules.legality.code_size import instructions
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
+from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size
+from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, rounds, sum_in_blocks
 from tensorlang.schedules.strategies.loops.phases import TOGETHER
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.reordered import cheapest_order, schedule_reordered
@@ -67,27 +75,36 @@ class SideBySide:
         Stages beside which others stand (not `alone`) have to be rows where they can be a run: these can be placed in one another.
         """
         stage = rows.stage
-        plainly = (
-            rows.may_be_reordered if not alone else rows.vector is not None and not (stage.reduced or stage.is_idle or stage.conditional)
-        )
-        if not plainly or not all(map(is_literal, stage.outer)):
+        plainly = rows.may_be_reordered if not alone else rows.vector is not None and not (stage.is_idle or stage.conditional)
+        if not plainly or stage.scatters or not stage.outer or not all(map(is_literal, stage.loops)):
             return None
-        for across, inside in (_blocks(stage.outer), *((_shared(stage),) if alone and rows.phases is TOGETHER else ())):
+        if stage.reduced and not rows.reduces:  # lanes are results already
+            return None
+        shared = alone and not stage.reduced and rows.phases is TOGETHER
+        for across, inside in (_blocks(stage.outer), *((_shared(stage),) if shared else ())):
             if not inside or size(across) < rows.lanes or instructions(stage.store) * prod(map(size, inside)) > MOST_COPIED:
                 continue
             found = cls(rows, across, inside)
-            lanes = cheapest_order(rows, plain, machine, found._counts, partial(found._sketched, plain))
+            beside = found._sums_in_rows(plain) if stage.reduced else None
+            lanes = cheapest_order(rows, plain, machine, found._counts, partial(found._sketched, plain), beside)
             if lanes is not None:
                 return replace(found, lanes=lanes)
         return None
 
     @property
     def _counts(self) -> tuple[int, ...]:
-        return (self.rows.lanes // 2, self.rows.lanes)
+        return (self.rows.lanes,) if self.stage.reduced else (self.rows.lanes // 2, self.rows.lanes)
 
     def _order(self, outer: str, inner: str) -> list[str]:
         kept = [loop.loop for loop in self.stage.outer if loop not in (self.across, *self.inside)]
-        return [*kept, outer, *(loop.loop for loop in self.inside), inner]
+        return [*kept, outer, *(loop.loop for loop in (*self.stage.reduced, *self.inside)), inner]
+
+    def _sums_in_rows(self, plain: Sequence[Part]) -> tuple[Part, ...]:
+        """A sum along its lanes, with as many vectors in flight as rows have."""
+        assert self.rows.vector is not None
+        sketch, lanes = Sketch.of(plain, self.stage.name), self.rows.lanes
+        sketch.mark(sketch.split(self.rows.vector.loop, self.rows.default()["vectors"] * lanes, lanes)[1], "vector")
+        return numbered(sketch.parts())
 
     def _sketched(self, plain: Sequence[Part], lanes: int) -> tuple[Part, ...]:
         sketch = Sketch.of(plain, self.stage.name)
@@ -96,6 +113,8 @@ class SideBySide:
         for loop in self.inside:
             sketch.mark(loop.loop, "unroll")
         sketch.mark(inner, "vector")
+        if self.stage.reduced:
+            sketch.accumulate(outer, loads=False)
         return numbered(sketch.parts())
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
@@ -116,10 +135,20 @@ class SideBySide:
         outer, inner = s.split(self.across.loop, lanes, "peel")
         order = self._order(outer, inner)
         s.reorder(*order)
+        if self.stage.reduced:
+            self._keep_sums(s, outer)
         s.vectorize(inner)
         for loop in reversed(self.inside):
             s.unroll(loop.loop)
         return order[0]
+
+    def _keep_sums(self, s: Schedule, at: str) -> None:
+        """In registers, and in blocks where many are rounded."""
+        target = self.stage.store.buffers[0].name
+        tile = tile_name(s.nest, target)
+        s.accumulate(target, at=at)
+        if rounds(self.stage.store):
+            sum_in_blocks(s, tile, [loop.loop for loop in self.stage.reduced], BLOCK)
 
 
 def _blocks(outer: tuple[For, ...]) -> tuple[For, tuple[For, ...]]:
