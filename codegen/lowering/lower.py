@@ -13,6 +13,7 @@ from typing import Final
 from tensorlang.codegen.lowering.passes.ascending import in_ascending_order
 from tensorlang.codegen.lowering.passes.bounds import tighten
 from tensorlang.codegen.lowering.passes.carried import carried
+from tensorlang.codegen.lowering.passes.guarded import settled_by_guards
 from tensorlang.codegen.lowering.passes.guards import hoist, scalar_rests
 from tensorlang.codegen.lowering.passes.interiors import interiors
 from tensorlang.codegen.lowering.passes.partials import vector_partials
@@ -58,6 +59,7 @@ def _lowered(nest: Nest, target: Target, watch: Callable[[str, Nest], None], ver
         ("scalar_rests", lambda part: replace(part, body=scalar_rests(part.body, scalar))),
         ("narrow", lambda part: replace(part, body=narrow(part.body, target.lanes))),
         ("quotients", lambda part: replace(part, body=decide_quotients(part.body))),
+        ("guarded", settled_by_guards),
         ("in_ascending_order", in_ascending_order),
         ("interiors", lambda part: _within_limits(interiors(part), part, target)),
         ("carried", carried),

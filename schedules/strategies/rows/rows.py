@@ -16,6 +16,7 @@ from tensorlang.errors import ScheduleError
 from tensorlang.ir import Binary, Call, For, Select
 from tensorlang.ir.traverse import axes_of, loads_of, walk
 from tensorlang.schedules.directives.loop_kinds import Unroll, Vectorize
+from tensorlang.schedules.directives.peel import Peel
 from tensorlang.schedules.faults import TOO_MUCH_CODE
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
@@ -25,6 +26,7 @@ from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis.roles import componentwise
+from tensorlang.schedules.strategies.analysis.row_ends import row_ends
 from tensorlang.schedules.strategies.analysis.short_axes import Run, run_of
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, divisors, is_literal, size, standing, tail_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
@@ -72,6 +74,8 @@ class RowVectors:
     """Is it faster one element at a time? None where lanes lie side by side, and nobody asks."""
     wanted: int | None = None
     """Vectors in flight, where the model was asked for them."""
+    ends: tuple[int, int] = (0, 0)
+    """Elements at both ends of the vector loop that ask where to read, as no other does."""
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Processor, threads: int, plain: Sequence[Part]) -> RowVectors:
@@ -88,7 +92,18 @@ class RowVectors:
         phases = TOGETHER if vector is None or run is not None else Phases.of(stage, vector, lanes)
         streams = streams_by_default(stage, machine, lambda past: seconds_in_lanes(stage, vector, plain, machine, streams=past))
         found = cls(stage, vector, lanes, threads, streams, shared, run=run, phases=phases)
-        return found if run is not None or phases is not TOGETHER else found._asking_for_lanes(plain, machine)
+        if run is not None or phases is not TOGETHER:
+            return found
+        return replace(found._asking_for_lanes(plain, machine), ends=found._ends_apart)
+
+    @property
+    def _ends_apart(self) -> tuple[int, int]:
+        """Those of its rows, where a vector is left between them."""
+        stage, vector = self.stage, self.vector
+        if vector is None or stage.reduced or stage.conditional:
+            return 0, 0
+        ends = row_ends(stage, vector)
+        return ends if size(vector) - sum(ends) >= self.lanes else (0, 0)
 
     def _asking_for_lanes(self, plain: Sequence[Part], machine: Processor) -> RowVectors:
         """The same, where lanes are picked out of memory one by one: then it depends on what else an element takes."""
@@ -156,6 +171,8 @@ class RowVectors:
                 found.append(Flag(f"{prefix}inside"))
             if self.phases.count > 1:
                 found.append(Flag(f"{prefix}phases"))
+            if any(self.ends):
+                found.append(Flag(f"{prefix}ends"))
             if self.streamed is not None:
                 found.append(Flag(f"{prefix}stream"))
             if self.far:
@@ -181,6 +198,8 @@ class RowVectors:
                 config[f"{prefix}inside"] = True
             if self.phases.count > 1:
                 config[f"{prefix}phases"] = self.phases.pay
+            if any(self.ends):
+                config[f"{prefix}ends"] = True
             if self.streamed is not None:
                 config[f"{prefix}stream"] = self.streamed
             if self.far:
@@ -218,6 +237,8 @@ class RowVectors:
             width = min(config[f"{prefix}vectors"] * self.lanes, max(MAX_LANES, self.period * self.lanes))
             width = max(width, self.phases.count * self.lanes) if config.get(f"{prefix}phases") else width
             width = width if self.run is None or not self.run.literal else min(width, self.run.size)
+            if config.get(f"{prefix}ends"):
+                s.attempt(Peel(self.vector.loop, *self.ends))
             lanes, joined = self._joined(s)
             outermost = lanes if outermost in joined else outermost
             if in_turn := self._may_meet(s, lanes, width):

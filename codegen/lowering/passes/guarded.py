@@ -1,0 +1,96 @@
+"""Clamps, remainders and comparisons that the conditions around a statement decide, as those of the last tile ask how long a row is.
+
+    vector j_i in range(8):                         vector j_i in range(8):
+        if j_i + 194 < 199:             ->              if j_i + 194 < 199:
+            Y[..] = X[(j_i + 195) % 200]                    Y[..] = X[j_i + 195]
+
+What lanes that are off would read is nobody's concern, and the others are contiguous now. By intervals alone (`algebra.bounds`); what holds
+for most tiles, and not for all, is parted from the rest by `interiors`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensorlang import ir
+from tensorlang.algebra.bounds import Bounds, conjuncts, negated
+from tensorlang.algebra.rules import FALSE, TRUE
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Nest, Stmt, Store
+from tensorlang.ir.dtype import INT64
+from tensorlang.ir.linear import linear
+from tensorlang.ir.traverse import axes_of, dtype_of, expressions, loads_of, map_own_expressions, map_statements, rewrite, statements, walk
+
+
+def settled_by_guards(nest: Nest) -> Nest:
+    """The nest with what conditions and loops around each store decide."""
+    return replace(nest, body=_settled(nest.body, Bounds())) if _asks(nest.body) else nest
+
+
+def _asks(stmt: Stmt) -> bool:
+    stores = (part for part in statements(stmt) if isinstance(part, Store))
+    return any(_is_question(node) for part in stores for expr in expressions(part) for node in walk(expr))
+
+
+def _is_question(node: Expr) -> bool:
+    if isinstance(node, Compare):
+        asks = dtype_of(node.left) == INT64
+    else:
+        asks = isinstance(node, Binary) and node.op in ("min", "max", "mod") and dtype_of(node) == INT64
+    return asks and bool(axes_of(node)) and not any(True for _ in loads_of(node))
+
+
+def _settled(stmt: Stmt, known: Bounds) -> Stmt:
+    match stmt:
+        case For(name, lo, hi):
+            axis = Axis(name)
+            inside = known.under([Compare("le", lo, axis), Compare("lt", axis, hi)])
+            return map_statements(stmt, lambda part: _settled(part, inside))
+        case If(cond, then, orelse):
+            made = _settled(then, known.under(_of_axes(cond)))
+            other = None if orelse is None else _settled(orelse, known.under(_of_axes(negated(cond))))
+            return stmt if made is then and other is orelse else If(cond, made, other)
+        case Store():
+            return map_own_expressions(stmt, lambda expr: _decided(expr, known))
+        case _:
+            return map_statements(stmt, lambda part: _settled(part, known))
+
+
+def _of_axes(cond: Expr) -> list[Expr]:
+    """A condition, and what its parts say of a single axis: `j + 194 < 199` of `j`."""
+    found = list(conjuncts([cond]))
+    for part in tuple(found):
+        if isinstance(part, Compare) and part.op in ("lt", "le", "gt", "ge") and dtype_of(part.left) == INT64:
+            form = linear(Binary("sub", part.left, part.right))
+            match list(form.terms.items()):
+                case [(Axis() as axis, 1)]:
+                    found.append(Compare(part.op, axis, ir.const(-form.constant)))
+                case [(Axis() as axis, -1)]:
+                    found.append(Compare(part.op, ir.const(form.constant), axis))
+                case _:
+                    pass
+    return found
+
+
+def _decided(expr: Expr, known: Bounds) -> Expr:
+    def side(node: Expr) -> Expr:
+        if not _is_question(node):
+            return node
+        if isinstance(node, Compare):
+            return {(1, 1): TRUE, (0, 0): FALSE}.get(known.values(node), node)
+        assert isinstance(node, Binary)
+        left, right = known.interval(node.left), known.interval(node.right)
+        if left is None or right is None:
+            return node
+        if node.op == "mod":
+            by = node.right.value if isinstance(node.right, Const) else 0
+            turns = left[0] // by if by > 0 else 0
+            return Binary("sub", node.left, ir.const(int(turns * by))) if by > 0 and turns == left[1] // by else node
+        if left[1] <= right[0]:
+            return node.left if node.op == "min" else node.right
+        if right[1] <= left[0]:
+            return node.right if node.op == "min" else node.left
+        return node
+
+    new = rewrite(expr, side)
+    return expr if new is expr else simplify(new)
