@@ -237,7 +237,7 @@ class RowVectors:
             width = min(config[f"{prefix}vectors"] * self.lanes, max(MAX_LANES, self.period * self.lanes))
             width = max(width, self.phases.count * self.lanes) if config.get(f"{prefix}phases") else width
             width = width if self.run is None or not self.run.literal else min(width, self.run.size)
-            if config.get(f"{prefix}ends"):
+            if config.get(f"{prefix}ends") and literal_extent(find_loop(s.nest, self.vector.loop)) == size(self.vector):  # a whole row
                 s.attempt(Peel(self.vector.loop, *self.ends))
             lanes, joined = self._joined(s)
             outermost = lanes if outermost in joined else outermost
