@@ -2,10 +2,14 @@
 
     python -m bench.record                  all, about an hour on one thread
     python -m bench.record matmul softmax   these only
+    python -m bench.record --like cascadelake      random points of the tasks of that machine's logs, on this one: some ten minutes
 
 A space of more than some 2,000 points is first cut to a grid, so that the table is complete and a search meets real neighbours. What is
 kept are the lines of the tuner's own log, which holds all samples, as written by a job of the grid strategy with one thread; the space
 is written into `run_start`, so that a table stays readable when strategies change. A job that was stopped goes on where it was.
+
+Logs that are `like` others are whole: the default, random points, and the best of them measured once more in turns. They hold the cost
+model against this machine, and are named after its core.
 """
 
 from __future__ import annotations
@@ -18,11 +22,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tensorlang.autotune.jobs.tune import session
+from tensorlang.autotune.jobs.tune import session, tune
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.record import Trial, to_line
+from tensorlang.autotune.log.record import Trial, from_line, to_line
 from tensorlang.autotune.operators import program
+from tensorlang.codegen.target import target
 from tensorlang.schedules.spaces.space import Space
+from tensorlang.serialization.rebuild import rebuild
 
 FOLDER = Path(__file__).resolve().parent / "recorded"
 EVERYTHING = 1_000_000
@@ -88,16 +94,35 @@ def compress(raw: Path, space: Space, path: Path) -> None:
     path.write_bytes(gzip.compress(b"".join(lines), 9, mtime=0))
 
 
+def again(path: Path, raw: Path, trials: int) -> Path:
+    """Random points of the task of a log, measured here; the log, named after this machine's core."""
+    with gzip.open(path) as lines:
+        first = next(record for record in map(from_line, lines) if record["kind"] == "trial")
+    tune(rebuild(first["task"]["definition"]), trials, raw, strategy="random", threads=1)
+    records = [record.fields if isinstance(record, Trial) else record for record in Log(raw).records()]
+    named = [{**record, "machine": {**record["machine"], "host": ""}} if "machine" in record else record for record in records]
+    made = FOLDER / f"{target().cpu}_{path.name.partition('_')[2]}"
+    made.write_bytes(gzip.compress(b"".join(map(to_line, named)), 9, mtime=0))
+    return made
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(prog="bench.record", description="Record the tables of bench.search.")
     parser.add_argument("operators", nargs="*", help=f"of {', '.join(RECORDINGS)} (default: all)")
     parser.add_argument("--raw", type=Path, help="folder in which the whole logs are kept, to go on after a stop")
+    parser.add_argument("--like", metavar="CORE", help="record the tasks of that core's logs on this machine")
+    parser.add_argument("--trials", type=int, default=60, help="of each such task (default: %(default)s)")
     options = parser.parse_args(arguments)
     if unknown := set(options.operators) - set(RECORDINGS):
         parser.error(f"no recording {', '.join(sorted(unknown))}; known: {', '.join(RECORDINGS)}")
     with tempfile.TemporaryDirectory() as folder:
         raw = options.raw or Path(folder)
+        if options.like:
+            for path in sorted(FOLDER.glob(f"{options.like}_*.jsonl.gz")):
+                made = again(path, raw / path.name.replace(".jsonl.gz", ".jsonl"), options.trials)
+                print(f"{made.stem}: {made.stat().st_size:,} bytes", flush=True)
+            return
         for name in options.operators or RECORDINGS:
             log = raw / f"{name}.jsonl"
             space = measure(RECORDINGS[name], log)

@@ -9,8 +9,6 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.stages import StageInfo
 from tensorlang.schedules.strategies.processor import Processor
 
-PART: Final = 16
-"""Bytes of the shortest register that is stored past the caches (`emission.streaming`)."""
 WORTH_STREAMING: Final = 0.85
 """The share of the time with plain stores below which a result is stored past the caches that the last level might keep: who reads it next
 finds none of it there."""
@@ -30,22 +28,16 @@ def streams_by_default(stage: StageInfo, machine: Processor, seconds: Callable[[
 
 
 def may_stream(stage: StageInfo, machine: Processor) -> bool:
-    """Is it a choice to store a result past the caches: is it an output that the near ones do not hold, and are all its stores such?"""
+    """Is it a choice to store a result past the caches: is it an output that the near ones do not hold, in rows of whole registers?
+
+    A part of a register is stored plainly, under a mask, and fetches the line that the rest of it has just sent away: rows of 28 numbers
+    take a rectifier 34 times as long on a Zen 4, rows of 1,004 twice.
+    """
     (buffer, *others), size = stage.store.buffers, stage.written()
     if others or buffer.memory != "argument" or size is None or size <= machine.l2:
         return False
     row = stage.written(len(buffer.shape) - 1) if buffer.shape else None
-    return row == size or (row is not None and _ends_whole(row, machine.lanes(stage.widest) * buffer.dtype.bytes))
-
-
-def _ends_whole(row: int, vector: int) -> bool:
-    """Is what vectors leave of a row a whole register of some width? All in bytes.
-
-    A part of one is stored plainly, and fetches the line that the rest of it has just sent away: rows of 28 numbers take a rectifier 34
-    times as long on a Zen 4, rows of 1,004 twice.
-    """
-    left = row % vector
-    return row >= vector and (left == 0 or (left >= PART and left.bit_count() == 1))
+    return row is not None and (row == size or row % (machine.lanes(stage.widest) * buffer.dtype.bytes) == 0)
 
 
 def stream(s: Schedule, stage: StageInfo) -> None:
