@@ -119,7 +119,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         raw = options.raw or Path(folder)
         if options.like:
-            for path in sorted(FOLDER.glob(f"{options.like}_*.jsonl.gz")):
+            paths = sorted(FOLDER.glob(f"{options.like}_*.jsonl.gz"))
+            if not paths:
+                parser.error(f"there are no logs of {options.like!r} in {FOLDER.name}")
+            for path in paths:
                 made = again(path, raw / path.name.replace(".jsonl.gz", ".jsonl"), options.trials)
                 print(f"{made.stem}: {made.stat().st_size:,} bytes", flush=True)
             return

@@ -20,6 +20,8 @@ from bench.peers.isa import ENVIRONMENT, NATIVE
 Allocator: TypeAlias = Literal["heap", "default"]
 BIG: Final = str(1 << 34)
 LOADING_S: Final = 120.0
+XLA_ON_ONE_THREAD: Final = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+"""Flags that XLA reads when it is loaded."""
 HOLDING: Final = frozenset(name for held in ENVIRONMENT.values() for name in held)
 """What tells libraries which kernels to take."""
 THREADS: Final = (
@@ -58,8 +60,7 @@ def environment(allocator: Allocator, threads: int, cache: Path, isa: str = NATI
         kept |= {"MALLOC_MMAP_THRESHOLD_": BIG, "MALLOC_TRIM_THRESHOLD_": BIG, "MALLOC_TOP_PAD_": str(1 << 26)}
     held = dict(ENVIRONMENT[isa])
     if threads == 1:
-        flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-        held["XLA_FLAGS"] = f"{flags} {held.get('XLA_FLAGS', '')}".strip()
+        held["XLA_FLAGS"] = f"{XLA_ON_ONE_THREAD} {held.get('XLA_FLAGS', '')}".strip()
     return (
         kept
         | held

@@ -16,6 +16,7 @@ import numpy as np
 import threadpoolctl
 
 from bench.peers.engines import missing
+from bench.peers.supervise import XLA_ON_ONE_THREAD
 from bench.peers.worker import told
 from bench.programs.program import Program
 from bench.programs.whole import FORMS
@@ -23,9 +24,6 @@ from bench.programs.whole.dialects import NoFormError
 
 Call: TypeAlias = Callable[[], Any]
 """Computes the results, and returns them: an array, or a tuple of them, that NumPy can read."""
-
-ONE_THREAD: Final = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-"""Flags that XLA reads when it is loaded."""
 
 
 class Peer(NamedTuple):
@@ -40,7 +38,7 @@ class Peer(NamedTuple):
 def unusable(name: str) -> str | None:
     """Why a peer cannot be used here, if it cannot. It is loaded."""
     if name == "jax":
-        os.environ |= {"XLA_FLAGS": f"{ONE_THREAD} {os.environ.get('XLA_FLAGS', '')}".strip(), "JAX_PLATFORMS": "cpu"}
+        os.environ |= {"XLA_FLAGS": f"{XLA_ON_ONE_THREAD} {os.environ.get('XLA_FLAGS', '')}".strip(), "JAX_PLATFORMS": "cpu"}
     return missing(*PEERS[name].modules)
 
 

@@ -50,8 +50,8 @@ class Frame:
     so where the function fails (see `storage.leave`), `memo` lives for one statement, `numbering` holds what index arithmetic is in scope,
     `streamed` says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`), `lines` tells each
     instruction which line it comes from, where somebody asked, `part` is the function's own of what the caller may hand over (None where it
-    hands over nothing), `limits` what dims can be, `beside` is what a statement reads by lanes a few elements apart (see `spans`), and
-    `natural` are the loop variables that are never negative.
+    hands over nothing), `limits` what dims can be, `stored` are the values of the statement and `beside` what it reads by lanes a few
+    elements apart, once somebody asks (see `spans`), and `natural` are the loop variables that are never negative.
     """
 
     target: Target
@@ -79,14 +79,15 @@ class Frame:
     lines: FunctionLines | None = None
     part: Part | None = None
     limits: Mapping[ir.Expr, tuple[int, int]] = field(default_factory=dict)
-    beside: frozenset[tuple[str, int, frozenset[object], int]] = frozenset()
+    stored: tuple[ir.Expr, ...] = ()
+    beside: frozenset[tuple[str, int, frozenset[object], int]] | None = None
     natural: frozenset[str] = frozenset()
 
     def fresh(self) -> None:
         """Forget the values of the statement before: a store may have changed what they read."""
         self.memo = ChainMap()
         self.reads = {}
-        self.beside = frozenset()
+        self.stored, self.beside = (), None
 
     @contextmanager
     def branch(self) -> Iterator[None]:

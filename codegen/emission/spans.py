@@ -22,10 +22,10 @@ Read: TypeAlias = "tuple[str, int, frozenset[object], int]"
 """A buffer, how far lanes are apart, and where the first one is: what loops add, and a number."""
 
 
-def always_read(frame: Frame, values: Iterable[ir.Expr]) -> frozenset[Read]:
-    """What a statement reads, whatever it chooses, by lanes a few elements apart."""
+def _always_read(frame: Frame) -> frozenset[Read]:
+    """What the statement reads, whatever it chooses, by lanes a few elements apart."""
     found = set[Read]()
-    for load in _unconditional(values) if frame.lanes and frame.mask is None else ():
+    for load in _unconditional(frame.stored):
         assert isinstance(load.buffer, ir.Buffer)
         fixed, moving = frame.space.offset(load.index, frame.places[load.buffer.name].shape).parted()
         step = _step(moving)
@@ -42,13 +42,20 @@ def before(frame: Frame, name: str, place: BufferAddress, fixed: Polynomial, mov
     residue = fixed.offset % step
     first, loops = fixed.offset - residue, _loops(fixed)
     ours = place.spare >= (step - 1) * place.dtype.bytes and first >= 0 and _is_never_negative(frame, fixed)
-    return residue if ours or all((name, step, loops, first + beside) in frame.beside for beside in range(step)) else None
+    if ours:
+        return residue
+    if frame.beside is None:  # asked for by lanes that lie apart only
+        frame.beside = _always_read(frame)
+    return residue if all((name, step, loops, first + beside) in frame.beside for beside in range(step)) else None
 
 
 def _unconditional(values: Iterable[ir.Expr]) -> Iterator[ir.Load]:
-    waiting = list(values)
+    waiting, seen = list(values), set[int]()
     while waiting:
         node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
         if isinstance(node, ir.Load):
             yield node
         elif isinstance(node, ir.Select):

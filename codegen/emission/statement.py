@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from tensorlang import ir
-from tensorlang.codegen.emission import loops, memory, spans, storage, streaming, tensors, transpose
+from tensorlang.codegen.emission import loops, memory, storage, streaming, tensors, transpose
 from tensorlang.codegen.emission.access import access_of, any_lane
 from tensorlang.codegen.emission.arithmetic import both, unary
 from tensorlang.codegen.emission.convert import round_to_half, widen
@@ -117,7 +117,7 @@ def _store(frame: Frame, stmt: ir.Store) -> None:
     if ir.const(0) in stmt.buffers[0].shape:
         return  # never run, and all lanes would mean one element: the strides of what has none are 0
     frame.fresh()
-    frame.beside = spans.always_read(frame, stmt.values)
+    frame.stored = stmt.values
     transpose.settle(frame, stmt)
     accesses = [access_of(frame, buffer, stmt.index, value) for buffer in stmt.buffers]
     uniform = bool(frame.lanes) and accesses[0].uniform

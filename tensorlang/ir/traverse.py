@@ -200,6 +200,17 @@ def walk(expr: Expr) -> Iterator[Expr]:
         stack.extend(children(node)[::-1])
 
 
+def nodes(expr: Expr) -> Iterator[Expr]:
+    """Every node of an expression once, also those that several others share."""
+    stack, seen = [expr], set[int]()
+    while stack:
+        node = stack.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            stack.extend(children(node))
+
+
 def rewrite(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
     """The expression from its leaves up, each node replaced by what `fn` makes of it over its new operands.
 

@@ -10,15 +10,15 @@ and the edges of an image, are a matter of code generation, which parts such loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from tensorlang.algebra.bounds import Bounds, negated
+from tensorlang.algebra.extrema import NeverGreater, by_intervals, is_clamp, side_of
 from tensorlang.algebra.polyhedra import find
 from tensorlang.ir import Binary, Compare, Expr, Load, Select
-from tensorlang.ir.dtype import INT64
-from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, rewrite, walk
+from tensorlang.ir.traverse import children, nodes, rewrite
 
 DEPTH: Final = 8
 """Choices inside one another that are looked into."""
@@ -26,7 +26,7 @@ DEPTH: Final = 8
 
 def settled(value: Expr, conditions: Sequence[Expr], ranges: Sequence[Expr]) -> Expr:
     """The value with each extremum of its indices as the side that it is under conditions that decide it, in the `ranges` of axes."""
-    if not any(map(_is_clamp, walk(value))):
+    if not any(map(is_clamp, nodes(value))):
         return value
     facts = (*ranges, *conditions)
     if conditions:
@@ -34,29 +34,16 @@ def settled(value: Expr, conditions: Sequence[Expr], ranges: Sequence[Expr]) -> 
     return _sides(value, Bounds().under(facts), DEPTH)
 
 
-def _indices(value: Expr, never_greater: Callable[[Expr, Expr], bool]) -> Expr:
+def _indices(value: Expr, never_greater: NeverGreater) -> Expr:
     """The value with the extrema in its indices decided where one operand is never greater than the other."""
 
     def index(node: Expr) -> Expr:
         return rewrite(node, chosen) if isinstance(node, Load) else node
 
     def chosen(node: Expr) -> Expr:
-        if not isinstance(node, Binary) or not _is_clamp(node):
-            return node
-        left, right = node.left, node.right
-        if never_greater(left, right):
-            return left if node.op == "min" else right
-        if never_greater(right, left):
-            return right if node.op == "min" else left
-        return node
+        return side_of(node, never_greater) if isinstance(node, Binary) and is_clamp(node) else node
 
     return rewrite(value, index)
-
-
-def _is_clamp(node: Expr) -> bool:
-    if not (isinstance(node, Binary) and node.op in ("min", "max") and dtype_of(node) == INT64 and axes_of(node)):
-        return False
-    return not any(True for _ in loads_of(node))
 
 
 def _sides(value: Expr, known: Bounds, depth: int) -> Expr:
@@ -64,7 +51,7 @@ def _sides(value: Expr, known: Bounds, depth: int) -> Expr:
     changed: dict[int, Expr] = {}
     for choice in _choices(value) if depth else ():
         sides = [
-            _sides(_indices(side, _by_intervals(here)), here, depth - 1)
+            _sides(_indices(side, by_intervals(here)), here, depth - 1)
             for side, here in ((choice.yes, known.under([choice.cond])), (choice.no, known.under([negated(choice.cond)])))
         ]
         if sides[0] is not choice.yes or sides[1] is not choice.no:
@@ -82,13 +69,5 @@ def _choices(value: Expr) -> Iterator[Select]:
         seen.add(id(node))
         if not isinstance(node, Select):
             waiting += children(node)
-        elif any(map(_is_clamp, walk(node))):
+        elif any(map(is_clamp, nodes(node))):
             yield node
-
-
-def _by_intervals(known: Bounds) -> Callable[[Expr, Expr], bool]:
-    def never_greater(one: Expr, other: Expr) -> bool:
-        left, right = known.interval(one), known.interval(other)
-        return left is not None and right is not None and left[1] <= right[0]
-
-    return never_greater

@@ -14,12 +14,14 @@ from dataclasses import replace
 
 from tensorlang import ir
 from tensorlang.algebra.bounds import Bounds, conjuncts, negated
+from tensorlang.algebra.extrema import by_intervals, side_of
 from tensorlang.algebra.rules import FALSE, TRUE
 from tensorlang.algebra.simplify import simplify
+from tensorlang.codegen.lowering.passes.questions import is_question
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Nest, Stmt, Store
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.linear import linear
-from tensorlang.ir.traverse import axes_of, dtype_of, expressions, loads_of, map_own_expressions, map_statements, rewrite, statements, walk
+from tensorlang.ir.traverse import axes_of, dtype_of, expressions, loads_of, map_own_expressions, map_statements, nodes, rewrite, statements
 
 
 def settled_by_guards(nest: Nest) -> Nest:
@@ -29,15 +31,12 @@ def settled_by_guards(nest: Nest) -> Nest:
 
 def _asks(stmt: Stmt) -> bool:
     stores = (part for part in statements(stmt) if isinstance(part, Store))
-    return any(_is_question(node) for part in stores for expr in expressions(part) for node in walk(expr))
+    return any(_of_axes_alone(node) for part in stores for expr in expressions(part) for node in nodes(expr))
 
 
-def _is_question(node: Expr) -> bool:
-    if isinstance(node, Compare):
-        asks = dtype_of(node.left) == INT64
-    else:
-        asks = isinstance(node, Binary) and node.op in ("min", "max", "mod") and dtype_of(node) == INT64
-    return asks and bool(axes_of(node)) and not any(True for _ in loads_of(node))
+def _of_axes_alone(node: Expr) -> bool:
+    """Is it a question that axes decide, and no data?"""
+    return is_question(node) and bool(axes_of(node)) and not any(True for _ in loads_of(node))
 
 
 def _settled(stmt: Stmt, known: Bounds) -> Stmt:
@@ -74,23 +73,19 @@ def _of_axes(cond: Expr) -> list[Expr]:
 
 def _decided(expr: Expr, known: Bounds) -> Expr:
     def side(node: Expr) -> Expr:
-        if not _is_question(node):
+        if not _of_axes_alone(node):
             return node
-        if isinstance(node, Compare):
-            return {(1, 1): TRUE, (0, 0): FALSE}.get(known.values(node), node)
-        assert isinstance(node, Binary)
-        left, right = known.interval(node.left), known.interval(node.right)
-        if left is None or right is None:
-            return node
-        if node.op == "mod":
-            by = node.right.value if isinstance(node.right, Const) else 0
-            turns = left[0] // by if by > 0 else 0
-            return Binary("sub", node.left, ir.const(int(turns * by))) if by > 0 and turns == left[1] // by else node
-        if left[1] <= right[0]:
-            return node.left if node.op == "min" else node.right
-        if right[1] <= left[0]:
-            return node.right if node.op == "min" else node.left
-        return node
+        match node:
+            case Compare():
+                return {(1, 1): TRUE, (0, 0): FALSE}.get(known.values(node), node)
+            case Binary("mod", left, Const(by)):
+                ends = known.interval(left)
+                turns = None if ends is None or ends[0] // by != ends[1] // by else ends[0] // by
+                return node if turns is None else Binary("sub", left, ir.const(int(turns * by)))
+            case Binary("min" | "max"):
+                return side_of(node, by_intervals(known))
+            case _:
+                return node
 
     new = rewrite(expr, side)
     return expr if new is expr else simplify(new)

@@ -28,7 +28,7 @@ from typing import Final
 from tensorlang.algebra.rules import TRUE
 from tensorlang.algebra.simplify import simplify
 from tensorlang.codegen.lowering.passes.bounds import bounded
-from tensorlang.codegen.lowering.passes.questions import Answer, Middle, answers_of, inside, is_most, is_question, negative, nodes_of
+from tensorlang.codegen.lowering.passes.questions import Answer, Middle, answers_of, inside, is_most, is_question, negative
 from tensorlang.ir import Binary, Buffer, Call, Const, Expr, For, If, Load, Nest, Stmt, Store, block
 from tensorlang.ir.linear import Linear
 from tensorlang.ir.traverse import (
@@ -37,6 +37,7 @@ from tensorlang.ir.traverse import (
     loads_of,
     map_expressions,
     map_statements,
+    nodes,
     rewrite,
     statements,
     substatements,
@@ -56,7 +57,7 @@ def interiors(nest: Nest) -> Nest:
 
 def _parted(stmt: Stmt, middle: Middle, depth: int) -> Stmt:
     """The statement with interiors apart; `middle` has a typical value of each loop around, `depth` counts the versions around."""
-    if not any(is_question(node) for part in statements(stmt) for expr in expressions(part) for node in nodes_of(expr)):
+    if not any(is_question(node) for part in statements(stmt) for expr in expressions(part) for node in nodes(expr)):
         return stmt
     if not isinstance(stmt, For):
         return map_statements(stmt, lambda part: _parted(part, middle, depth))
@@ -125,7 +126,7 @@ def _gathers(stmt: Stmt, lanes: frozenset[str] = frozenset()) -> bool:
     if isinstance(stmt, For) and stmt.kind == "vector":
         lanes |= {stmt.loop}
     loads = (load for expr in expressions(stmt) for load in loads_of(expr)) if lanes else ()
-    asked = (node for load in loads for part in load.index for node in nodes_of(part) if is_question(node))
+    asked = (node for load in loads for part in load.index for node in nodes(part) if is_question(node))
     return any(axes_of(node) & lanes for node in asked) or any(_gathers(part, lanes) for part in substatements(stmt))
 
 
@@ -133,11 +134,11 @@ def _by_lanes(stmt: Stmt) -> Stmt:
     """The statement with vector loops whose lanes ask where to read run lane by lane, where memory is all that they touch."""
     if not isinstance(stmt, For) or stmt.kind != "vector":
         return map_statements(stmt, _by_lanes)
-    nodes = [node for part in statements(stmt.body) for expr in expressions(part) for node in nodes_of(expr)]
-    buffers = [load.buffer for load in nodes if isinstance(load, Load)]
+    found = [node for part in statements(stmt.body) for expr in expressions(part) for node in nodes(expr)]
+    buffers = [load.buffer for load in found if isinstance(load, Load)]
     buffers += [buffer for part in statements(stmt.body) if isinstance(part, Store) for buffer in part.buffers]
     near = any(isinstance(buffer, Buffer) and _is_near(buffer) for buffer in buffers)
-    return replace(stmt, kind="serial") if _gathers(stmt) and not near and not any(isinstance(node, Call) for node in nodes) else stmt
+    return replace(stmt, kind="serial") if _gathers(stmt) and not near and not any(isinstance(node, Call) for node in found) else stmt
 
 
 def _is_near(buffer: Buffer) -> bool:

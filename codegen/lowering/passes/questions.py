@@ -8,7 +8,7 @@ answered first, and the test asks for both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -19,7 +19,7 @@ from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, For, If, Sele
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.integers import ARITHMETIC, COMPARE, EXTENT_OPERATORS
 from tensorlang.ir.linear import Linear, expression, linear
-from tensorlang.ir.traverse import axes_of, children, dtype_of, expressions, loads_of, rewrite, substatements
+from tensorlang.ir.traverse import axes_of, dtype_of, expressions, loads_of, nodes, rewrite, substatements
 
 MAX_QUESTIONS: Final = 64
 USUAL: Final = 1024
@@ -39,7 +39,7 @@ class Answer:
 
 @dataclass(slots=True)
 class _Found:
-    """The questions inside a loop: their answers, those that have none, and the loops whose lanes ask."""
+    """The questions inside a loop: their answers, and those that have none."""
 
     answers: dict[Expr, Answer] = field(default_factory=dict)
     refused: set[Expr] = field(default_factory=set)
@@ -97,7 +97,7 @@ def _search(stmt: Stmt, loop: For, inner: Loops, middle: Middle, found: _Found) 
 
 def _chooses_reads(expr: Expr) -> bool:
     """Does a read hang on a choice in the expression?"""
-    choices = (node for node in nodes_of(expr) if isinstance(node, Select))
+    choices = (node for node in nodes(expr) if isinstance(node, Select))
     return any(True for choice in choices for side in (choice.yes, choice.no) for _ in loads_of(side))
 
 
@@ -243,14 +243,3 @@ def negative(form: Linear) -> Expr:
     low = Linear(0, {atom: -factor for atom, factor in form.terms.items() if factor < 0})
     high = Linear(form.constant, {atom: factor for atom, factor in form.terms.items() if factor > 0})
     return simplify(Compare("lt", expression(high), expression(low)))
-
-
-def nodes_of(expr: Expr) -> Iterator[Expr]:
-    """Every node once."""
-    stack, seen = [expr], set[int]()
-    while stack:
-        node = stack.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            yield node
-            stack.extend(children(node))

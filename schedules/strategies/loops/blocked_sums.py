@@ -105,6 +105,15 @@ def sum_in_blocks(s: Schedule, target: str, loops: Sequence[str], block: int, le
         target = keep_partial_sums(s, target, loop)
 
 
+def accumulate_in_blocks(s: Schedule, store: Store, at: str, loops: Sequence[str], block: int, least: int = 1) -> None:
+    """Keep the result of a reduction in registers inside the loop `at`, and sum in blocks over its loops where that rounds."""
+    target = store.buffers[0].name
+    tile = tile_name(s.nest, target)
+    s.accumulate(target, at=at)
+    if rounds(store):
+        sum_in_blocks(s, tile, loops, block, least)
+
+
 def sum_in_lanes(s: Schedule, stage: StageInfo, loops: Sequence[str], lanes: int) -> bool:
     """Sum over loops, given outermost first, in vectors of the last one and in blocks, with a partial sum in each lane.
 

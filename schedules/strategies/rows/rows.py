@@ -25,8 +25,8 @@ from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob, Sizes
+from tensorlang.schedules.strategies.analysis.peeled_ends import ends_that_ask
 from tensorlang.schedules.strategies.analysis.roles import componentwise
-from tensorlang.schedules.strategies.analysis.row_ends import row_ends
 from tensorlang.schedules.strategies.analysis.short_axes import Run, run_of
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, divisors, is_literal, size, standing, tail_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
@@ -102,7 +102,7 @@ class RowVectors:
         stage, vector = self.stage, self.vector
         if vector is None or stage.reduced or stage.conditional:
             return 0, 0
-        ends = row_ends(stage, vector)
+        ends = ends_that_ask(stage, vector)
         return ends if size(vector) - sum(ends) >= self.lanes else (0, 0)
 
     def _asking_for_lanes(self, plain: Sequence[Part], machine: Processor) -> RowVectors:

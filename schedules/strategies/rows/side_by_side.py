@@ -33,11 +33,10 @@ from tensorlang.ir import For
 from tensorlang.schedules.legality.code_size import instructions
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
-from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size
-from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, rounds, sum_in_blocks
+from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, accumulate_in_blocks
 from tensorlang.schedules.strategies.loops.phases import TOGETHER
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.reordered import cheapest_order, schedule_reordered
@@ -136,19 +135,11 @@ class SideBySide:
         order = self._order(outer, inner)
         s.reorder(*order)
         if self.stage.reduced:
-            self._keep_sums(s, outer)
+            accumulate_in_blocks(s, self.stage.store, outer, [loop.loop for loop in self.stage.reduced], BLOCK)
         s.vectorize(inner)
         for loop in reversed(self.inside):
             s.unroll(loop.loop)
         return order[0]
-
-    def _keep_sums(self, s: Schedule, at: str) -> None:
-        """In registers, and in blocks where many are rounded."""
-        target = self.stage.store.buffers[0].name
-        tile = tile_name(s.nest, target)
-        s.accumulate(target, at=at)
-        if rounds(self.stage.store):
-            sum_in_blocks(s, tile, [loop.loop for loop in self.stage.reduced], BLOCK)
 
 
 def _blocks(outer: tuple[For, ...]) -> tuple[For, tuple[For, ...]]:

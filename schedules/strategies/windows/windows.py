@@ -22,13 +22,12 @@ from math import prod
 from typing import Any, Final
 
 from tensorlang.schedules.model.parts import Part
-from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.footprints import Footprint
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis.sliding import SlidingReduction, inlines_cheaply, producer_of, sliding
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size, tail_of, tensor_of
-from tensorlang.schedules.strategies.loops.blocked_sums import TILE_BLOCK, rounds, sum_in_blocks
+from tensorlang.schedules.strategies.loops.blocked_sums import TILE_BLOCK, accumulate_in_blocks
 from tensorlang.schedules.strategies.loops.epilogue import epilogue_knob, fuse_epilogue
 from tensorlang.schedules.strategies.loops.streaming import may_stream, stream
 from tensorlang.schedules.strategies.loops.thread_loop import ThreadLoop, cheapest_thread_loop, outer_loop_knob, parallelize
@@ -205,12 +204,8 @@ class Windows:
             first = len(window.around)
             at = {IN_PLANE: self.stage.outer[first - 1], IN_ROWS: self.stage.outer[first]}.get(place)
             self._make_source(s, config, None if at is None else tiles[at.loop])
-        target = self.stage.store.buffers[0].name
-        tile = tile_name(s.nest, target)
-        s.accumulate(target, at=outer[-1])
-        if rounds(self.stage.store):
-            looped = [loop.loop for loop in window.reduced if loop not in unrolled]
-            sum_in_blocks(s, tile, looped, TILE_BLOCK, prod(map(size, unrolled)))
+        looped = [loop.loop for loop in window.reduced if loop not in unrolled]
+        accumulate_in_blocks(s, self.stage.store, outer[-1], looped, TILE_BLOCK, prod(map(size, unrolled)))
         s.vectorize(vector_i)
         for loop in (*inner, *(loop.loop for loop in unrolled)):
             s.unroll(loop)

@@ -26,7 +26,7 @@ MOST: Final = 4
 """Elements at an end of a row that may be peeled off: so many times is the statement written out, twice."""
 
 
-def row_ends(stage: StageInfo, vector: For) -> tuple[int, int]:
+def ends_that_ask(stage: StageInfo, vector: For) -> tuple[int, int]:
     """How many elements at the beginning and at the end of a row ask otherwise than those in its middle; (0, 0) where they are too many."""
     if not is_literal(vector) or vector not in stage.outer:
         return 0, 0
