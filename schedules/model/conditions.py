@@ -37,7 +37,7 @@ def condition_slots(
 ) -> float:
     """Slots of the conditions on loops that choose what a statement reads.
 
-    What is the same in all lanes is asked once in the middle of loops (`interiors`), and at their edges by each copy.
+    What is the same in all lanes is asked once, and known in the middle of loops (`interiors`) and at edges of one iteration.
     """
     serial, masks = around[-1] if around else None, _of_lanes(statement, vector)
     same = [(loops, _at_edges(loops, statement, around)) for loops in statement.conditions if loops not in masks]
@@ -50,7 +50,6 @@ def condition_slots(
         return math.prod(count for name, count in copies.items() if name in loops)
 
     slots = max((BRANCH / steps(loops) for loops, _ in same), default=0.0)
-    slots += sum(BRANCH * (several(loops) - 1) * share / steps(loops) for loops, share in same)
     for loops in masks:
         if _is_known(loops, around):
             slots += KNOWN_MASK * several(loops) / steps(loops)

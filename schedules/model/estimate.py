@@ -86,7 +86,7 @@ def estimated(parts: Sequence[Part], machine: Machine) -> Estimate:
         for name, value in cycles.items():
             shares[name] += value / machine.hertz
         near = _near(cycles.pop("L1"), cycles.pop(names[1]), sent[names[1]][1].share_alone(place, own.asked), machine)
-        whole = sum(value**machine.overlap for value in (near, *cycles.values())) ** (1 / machine.overlap) + waits + waited
+        whole = _together((near, *cycles.values()), machine.overlap) + waits + waited
         stages[statement.stage] = stages.get(statement.stage, 0.0) + whole / machine.hertz
     given = {names[0]: sum(own.moved for own in core.values())}
     given |= {name: traffic.total * machine.line for name, (_, traffic) in sent.items()}
@@ -132,7 +132,7 @@ def _cycles(
             together = min(SPLIT, max(1.0, core.asked[buffer]))
             waited += (ahead + alone[buffer]) * core.split[buffer] * _wait(level.latency, together, 0.0, core)
     exponent = max(1.0, machine.overlap / 2)  # as of what comes into L1 (`_near`): on Intel's cores streams are added to reads
-    return float((max(given, taken) ** exponent + past**exponent) ** (1 / exponent)), waited
+    return _together((max(given, taken), past), exponent), waited
 
 
 def _waited(own: Mapping[str, float], buffer: str, other: Mapping[str, float], machine: Machine, level: Level, core: Cycles) -> float:
@@ -181,7 +181,13 @@ def _near(loads: float, lines: float, alone: float, machine: Machine) -> float:
     them by half the exponent of other resources: on Intel's cores, whose exponent is 2, not at all.
     """
     exponent = max(1.0, machine.overlap / 2)
-    return float(((loads + lines * alone) ** exponent + (lines * (1 - alone)) ** exponent) ** (1 / exponent))
+    return max(lines, _together((loads + lines * alone, lines * (1 - alone)), exponent))
+
+
+def _together(cycles: Collection[float], exponent: float) -> float:
+    """What resources take that overlap: between the most of them and their sum."""
+    most = max(cycles)
+    return most * float(sum((value / most) ** exponent for value in cycles) ** (1 / exponent)) if most else 0.0
 
 
 def _wait(latency: float, together: float, each: float, core: Cycles) -> float:

@@ -151,6 +151,8 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
                 again = often / ports.narrow  # they are single numbers
                 shuffles = vectors * each * again
                 picked = 0.0 if access.writes else vectors * each * ports.loads * often / ports.gathers
+        if vector is not None and apart == 0 and not access.writes:
+            again = often / ports.narrow  # one number for all lanes
         if vector is not None and apart == 0 and repeats(access, lane):  # as a pixel for each of its channels, in a run of both
             if access.element * 8 >= PICKED:
                 shuffles = vectors
@@ -169,7 +171,9 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         moved += elements * access.element * (access.reads + access.writes)
         if run is not None:
             whole = lanes if vector is None else min(float(lanes), vector.trips)
-            done *= 1 + crossings(access, moving, run.name, offsets, whole / each, machine.line)
+            parts = ports.narrow / often  # in which a unit takes a vector: one that lies inside of a line is no slower
+            if access.reads or parts == 1:
+                done *= 1 + crossings(access, moving, run.name, offsets, whole / each / parts, machine.line)
         guarded += done if apart and not access.writes else 0.0
         moves.append(_Moves(moving.keys(), done if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept, picked))
     masks = farthest * condition_slots(statement, copies, vector, around, machine) + masked_load * guarded
@@ -202,13 +206,15 @@ class _Moves(NamedTuple):
 class _Tile(NamedTuple):
     """How often a body runs on a tile of some size, as a share of all its runs, which may add up to more than 1: parts count as runs.
 
-    `copies` of the statement by loops; `masked`: only a part of its last vectors is wanted, and where `ragged` another part in each run.
+    `copies` of the statement by loops; `masked`: only a part of its last vectors is wanted, and where `ragged` another part in each run;
+    `half`: no more is wanted of its only vector than half, so that the end of a row is code of narrower vectors.
     """
 
     share: float
     copies: Mapping[str, int]
     masked: bool
     ragged: bool = False
+    half: bool = False
 
 
 def _tiles(path: tuple[Loop, ...], copies: Mapping[str, int], vector: Loop | None, lanes: int) -> list[_Tile]:
@@ -226,11 +232,13 @@ def _tiles(path: tuple[Loop, ...], copies: Mapping[str, int], vector: Loop | Non
         vectors = left / lanes if loop is vector else left
         count = math.ceil(vectors - 1e-6)
         masked = count - vectors > 1e-6
+        half = loop is vector and vectors <= 0.5 + 1e-6
         if whole == 0:
             found = [tile._replace(masked=tile.masked or masked) for tile in found]
             continue
         found = [tile._replace(share=tile.share * whole / loop.tiles) for tile in found] + [
-            _Tile(tile.share / loop.tiles, {**tile.copies, loop.name: count}, tile.masked or masked, tile.ragged) for tile in found
+            _Tile(tile.share / loop.tiles, {**tile.copies, loop.name: count}, tile.masked or masked, tile.ragged, tile.half or half)
+            for tile in found
         ]
     return found
 
@@ -302,9 +310,20 @@ class _Body:
             chain = max(chain, ports.latency * before + (self.handed if before else 0.0), ports.latency * within)
         work += self.masks / 2
         slots = work + self.masks / 2 + loads + stores + shuffles
-        done = max((work / ports.arithmetic + shuffles / ports.shuffles) / self.often, (slots + self.step) / ports.issue)
+        often = max(self.often, ports.narrow if tile.half else 1.0)
+        done = max(self._in_units(work, shuffles) / often, (slots + self.step) / ports.issue)
         arithmetic = max(done, chain, self._divider(copies))
-        return arithmetic, max(loads / ports.loads, stores / ports.stores) / self.often, slots
+        return arithmetic, max(loads / ports.loads, stores / ports.stores) / often, slots
+
+    def _in_units(self, work: float, shuffles: float) -> float:
+        """Cycles of the units that compute with whole vectors; where some only add, shuffles go to those that multiply."""
+        ports, statement = self.machine.ports, self.statement
+        if not ports.units:
+            return work / ports.arithmetic + shuffles / ports.shuffles
+        each = work / statement.operations if statement.operations else 0.0
+        products = each * (statement.operations - statement.sums - statement.light) if statement.operations else work
+        multiplied = max((products + shuffles) / ports.arithmetic, shuffles / ports.shuffles)
+        return max(multiplied, each * statement.sums / ports.arithmetic, (work + shuffles) / ports.units)
 
     def _moved_out(self, copies: Mapping[str, int], number: float) -> float:
         """Operations that are not carried out in every copy, since they follow fewer loops."""

@@ -16,7 +16,9 @@ class Ports:
     `arithmetic` are multiply-adds, sums and products; `latency` is the number of cycles until the result of one can be used; `window` how
     many operations wait in the reorder buffer. `divisions` and `roots` are of 32-bit numbers, in vectors a cycle; `gathers` are lanes a
     cycle that are loaded from places which are data. Vectors that are `narrow` times as narrow, and single numbers, are issued so many
-    times as often: twice where a whole vector takes each unit twice, as one of 512 bits does on a Zen 4.
+    times as often: twice where a whole vector takes each unit twice, as one of 512 bits does on a Zen 4. `units` are operations of all
+    classes a cycle where some units do not multiply: they add, and any of them does what is no sum or product (comparisons, choices,
+    extrema, conversions, the steps of functions); 0 where all units multiply.
     """
 
     issue: float
@@ -30,6 +32,7 @@ class Ports:
     roots: float = 0.15
     gathers: float = 1.0
     narrow: float = 1.0
+    units: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,8 @@ class Machine:
     `hertz`: cycles a second; `line`: bytes; `outstanding`: lines that may be waited for at once; `overlap`: the exponent by which times of
     resources add up, 1 where none overlaps and infinity where all do (the ECM model has loads wait for the lines of L1 on Intel's cores,
     and everything overlap on AMD's); `registers`: vectors that code can name; `fork`: seconds in which a parallel loop begins on all
-    threads and ends; `streams`: places in different pages that the prefetchers follow at once.
+    threads and ends; `streams`: places in different pages that the prefetchers follow at once; `kept`: the share of the last cache beyond
+    which nothing is found again, since others use it too.
     """
 
     name: str
@@ -110,6 +114,7 @@ class Machine:
     latencies: Latencies = Latencies()
     fork: float = 4e-6
     streams: float = 32.0
+    kept: float = 0.8
 
     def lanes(self, bits: int) -> int:
         """How many elements of so many bits fill a vector register."""

@@ -17,19 +17,25 @@ from tensorlang.schedules.model.footprints import BufferFootprint, LoopScope, se
 from tensorlang.schedules.model.issue import PREFETCHED
 from tensorlang.schedules.model.machine import Machine
 
-KEPT: Final = ((0.8, 1.6), (0.5, 1.2), (0.1, 1.2))
-"""Shares of each cache at which what is used again begins to be lost, and all is: the third is shared with cores whose work is not ours."""
+KEPT: Final = ((0.8, 1.6), (0.5, 1.2))
+"""Shares of the near caches at which what is used again begins to be lost, and all is."""
+BEGINS: Final = 1 / 8
+"""The part of the share of the last one that others leave (`Machine.kept`) at which it begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheGeometry:
-    """What holds units: lines in a cache, or translations in a TLB; `streams` are followed ahead of it at once."""
+    """What holds units: lines in a cache, or translations in a TLB; `streams` are followed ahead of it at once.
+
+    What is streamed passes by a cache; its pages are translated like others (`translates`).
+    """
 
     unit: int
     sets: int
     ways: int
     kept: tuple[float, float]
     streams: float
+    translates: bool = False
 
 
 Key: TypeAlias = tuple[int, str]
@@ -77,9 +83,10 @@ class CacheTraffic:
 
 def cache_geometries(machine: Machine) -> tuple[CacheGeometry, ...]:
     """The caches of a machine, nearest first."""
+    kept = (*KEPT, *[(machine.kept * BEGINS, machine.kept)] * len(machine.caches))
     return tuple(
-        CacheGeometry(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, KEPT[min(level, 2)], machine.streams)
-        for level, cache in enumerate(machine.caches)
+        CacheGeometry(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, shares, machine.streams)
+        for cache, shares in zip(machine.caches, kept, strict=False)
     )
 
 
@@ -87,7 +94,7 @@ def tlb_geometry(machine: Machine) -> CacheGeometry:
     """The last level of the TLB."""
     pages = machine.pages
     ways = pages.ways or pages.entries
-    return CacheGeometry(pages.size, max(1, pages.entries // ways), ways, KEPT[0], machine.streams)
+    return CacheGeometry(pages.size, max(1, pages.entries // ways), ways, KEPT[0], machine.streams, translates=True)
 
 
 def cache_traffic(top: LoopScope, cache: CacheGeometry) -> CacheTraffic:
@@ -127,6 +134,8 @@ def _lost(here: LoopScope, cache: CacheGeometry) -> tuple[float, ...]:
     """The share of each box of one iteration that is gone before it is used again."""
     counted, total = here.units(cache.unit)
     least, most = cache.kept
+    if not cache.translates:
+        total -= sum([units.total for box, units in zip(here.once, counted, strict=True) if box.streams])
     if total <= least * cache.ways:  # even if all fell into one set
         return (0.0,) * len(counted)
     evenly = min(1.0, max(0.0, (total / (cache.sets * cache.ways) - least) / (most - least)))

@@ -45,7 +45,8 @@ class Statement(NamedTuple):
     it); `bits` of its widest element decide how many lanes a vector has; `conditions`: the loops that each condition on loops alone asks;
     `carried`: what it reads of its own results, by buffer and offsets, with the latencies until its next one (see `recurrences`);
     `edges`: the operations that choose by these conditions, which the interior of a loop has where lanes differ in them; `divided`:
-    what the divider has to do; `apart`: the operations, some of the others, that follow fewer loops than the statement.
+    what the divider has to do; `apart`: the operations, some of the others, that follow fewer loops than the statement; how many
+    operations are `sums`, and how many are `light`: neither sums nor products.
     """
 
     stage: str
@@ -61,6 +62,8 @@ class Statement(NamedTuple):
     edges: tuple[Apart, ...] = ()
     divided: tuple[Divided, ...] = ()
     apart: tuple[Apart, ...] = ()
+    sums: float = 0.0
+    light: float = 0.0
 
     def over(self, follow: Callable[[frozenset[str]], frozenset[str]]) -> Statement:
         """The statement with its conditions and operations over what loops become; not its accesses, nor what its result moves with."""

@@ -61,6 +61,8 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
             more = producer.statement.over(partial(_where_read, axes=axes))
             statement = statement._replace(
                 operations=statement.operations + more.operations,
+                sums=statement.sums + more.sums,
+                light=statement.light + more.light,
                 conditions=statement.conditions + more.conditions,
                 divided=statement.divided + more.divided,
                 apart=statement.apart + more.apart,

@@ -86,6 +86,8 @@ class _Reader:
     divided: list[Divided] = field(default_factory=list)
     work: dict[frozenset[str], float] = field(default_factory=dict)
     followed: dict[int, frozenset[str]] = field(default_factory=dict)
+    sums: float = 0.0
+    light: float = 0.0
     numbering: Numbering = field(default_factory=Numbering)
     domain: Domain = field(default_factory=Domain)
     cut: frozenset[str] = frozenset()
@@ -268,14 +270,14 @@ class _Reader:
     def _statement(self, store: Store) -> Statement:
         self.count += 1
         reads: dict[int, LinearAccess] = {}
-        self.asked, self.edges, self.divided, self.work, self.followed = {}, {}, [], {}, {}
+        self.asked, self.edges, self.divided, self.work, self.followed, self.sums, self.light = {}, {}, [], {}, {}, 0.0, 0.0
         operations = sum(self._operations(value, reads, set()) for value in store.values)
-        work = dict(self.work)
+        work, kinds = dict(self.work), (self.sums, self.light)
         sums = store.reducer is not None and all(isinstance(value, Binary) and value.op == "mul" for value in store.values)
         combines = store.reducer is not None
         joining = sum(self._operations(result, reads, set()) for result in store.reducer.results) if store.reducer is not None else 0.0
         if store.reducer is not None and not (sums and store.reducer.name == "sum"):  # a product is summed by the same instruction
-            operations += joining
+            operations, kinds = operations + joining, (self.sums, self.light)
         writes = [self._access(buffer, store.index, reads=combines, writes=True, streams=store.stream) for buffer in store.buffers]
         accesses = (*reads.values(), *writes)
         moving = frozenset(name for access in writes for terms in access.terms for name in terms)
@@ -296,6 +298,7 @@ class _Reader:
             tuple(map(Apart._make, self.edges.items())),
             tuple(self.divided),
             tuple(Apart(loops, own) for loops, own in work.items() if loops != moving.union(*work)),
+            *kinds,
         )
 
     def _carried(self, store: Store, reads: Iterable[LinearAccess]) -> tuple[tuple[str, tuple[int, ...], float], ...]:
@@ -365,6 +368,9 @@ class _Reader:
             case _:
                 pass
         if own:
+            op = expr.op if isinstance(expr, Binary) and dtype_of(expr).is_floating else ""
+            self.sums += own if op in ("add", "sub") else 0.0
+            self.light += own if op not in ("add", "sub", "mul") else 0.0
             follows = self._follows(expr)
             self.work[follows] = self.work.get(follows, 0.0) + own
         return own + sum(self._operations(part, reads, seen) for part in children(expr))

@@ -175,7 +175,16 @@ class Sketch:
             if wanted:
                 accesses = tuple(access._replace(reads=place is self.before, writes=place is self.after) for access in writes)
                 moves = self.statement._replace(
-                    operations=0.0, accesses=accesses, combines=False, joining=0.0, conditions=(), divided=(), apart=(), edges=()
+                    operations=0.0,
+                    sums=0.0,
+                    light=0.0,
+                    accesses=accesses,
+                    combines=False,
+                    joining=0.0,
+                    conditions=(),
+                    divided=(),
+                    apart=(),
+                    edges=(),
                 )
                 if consumer is not None and place is self.after:
                     moves = _from_registers(consumer, writes) or moves

@@ -16,6 +16,11 @@ MOST_STREAMS: Final = 64
 """Places beside which nothing is a run on any machine."""
 NEXT_LINE: Final = 64
 """Bytes between elements that lie on one line or on neighbouring ones on every machine: a prefetcher sees lines."""
+DENSE: Final = 4
+"""Times as far apart as they are long, at most, that pieces of a page are one run: a Zen 4 reads 8 rows of 64 bytes, 256 apart, column by
+column at 9 cycles a line, as it reads one after the other, and 512 apart at 20."""
+PAGE: Final = 4096
+"""Bytes beyond which prefetchers begin anew on every machine."""
 UNROLLED: Final = ("unroll", "vector", "tensor")
 """Kinds of loops whose iterations stand beside one another in the code."""
 Around: TypeAlias = "tuple[str, float, str]"
@@ -127,7 +132,8 @@ def runs_of(access: LinearAccess, around: Sequence[Around]) -> Runs:
     walked = [(access.bytes_of(name), trips, kind) for name, trips, kind in reversed(around)]
     body = list(takewhile(lambda loop: loop[2] in UNROLLED, walked))
     for step, trips, _ in (*sorted(body), *walked[len(body) :]):
-        if step <= max(run, NEXT_LINE):
+        near = max(run, NEXT_LINE)
+        if step <= near or (step <= DENSE * near and step * trips <= PAGE):
             run += step * (trips - 1)
         else:
             found.append((places, run))

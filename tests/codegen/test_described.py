@@ -129,7 +129,7 @@ def plain() -> Any:
         (("machine", "caches"), [], "from 1 to 4 levels, not 0"),
         (("machine", "line"), 48, "machine.line: a power of two, not 48"),
         (("machine", "pages", "size"), 5000, "machine.pages.size: a power of two, not 5000"),
-        (("machine", "overlap"), 1e300, "machine.overlap: from 1 to 8"),
+        (("machine", "overlap"), 1e300, "machine.overlap: from 1 to 64"),
         (("machine", "name"), "", "machine.name: a text"),
         (("machine", "ports"), None, "machine.ports: expected `object`, got `null`"),
         (("machine",), 3, "machine: expected `object`, got `int`"),

@@ -130,8 +130,63 @@ def test_a_body_that_is_too_much_code_for_two_versions_stays_one(monkeypatch: py
     s.vectorize(s.split("i", 8)[1])
     assert len(_vectors(s.nest)) > 0
     monkeypatch.setattr(passes, "MAX_VERSIONED", 1)
+    monkeypatch.setattr(passes, "MAX_PARTED", 1)
     assert len(_vectors(s.nest)) == 1
     assert all(map(_asks, _vectors(s.nest)))
+
+
+def _windows(rows: int, size: int) -> Nest:
+    """A window over a padded image of 24 rows, `rows` of a tile and all taps unrolled."""
+    x, w = tl.placeholder((24, 64), name="x"), tl.placeholder((size, size), name="w")
+    r, s = tl.reduce_axis(size, name="r"), tl.reduce_axis(size, name="s")
+
+    def read(y: Any, j: Any) -> Any:
+        return tl.select((y >= 0) & (y < 24) & (j >= 0) & (j < 64), x[y, j], 0.0)
+
+    half = size // 2
+    sums = tl.compute((24, 64), lambda y, j: tl.sum(read(y + r - half, j + s - half) * w[r, s], axis=(r, s)), name="t")
+    schedule = tl.Schedule(sums)
+    outer, inner = schedule.split("y", rows)
+    lanes_o, lanes_i = schedule.split("j", 16)
+    schedule.reorder(outer, lanes_o, "r", "s", inner, lanes_i)
+    for loop in ("r", "s", inner):
+        schedule.unroll(loop)
+    schedule.vectorize(lanes_i)
+    return schedule.nest
+
+
+def _parted(nest: Nest) -> Nest:
+    """The nest after the pass, as it comes to it."""
+    found: dict[str, Nest] = {}
+    lower(nest, target("znver4"), lambda name, made: found.update({name: made}))
+    return found["interiors"]
+
+
+def _asked_of(stmt: Stmt, loop: str) -> int:
+    nodes = (node for part in statements(stmt) for expr in expressions(part) for node in walk(expr))
+    return sum(isinstance(node, Compare) and Axis(loop) in walk(node) for node in nodes)
+
+
+@pytest.mark.parametrize(("rows", "size"), [(2, 3), (4, 5), (2, 5), (3, 7)])
+def test_edges_of_single_iterations_stand_beside_an_interior_that_asks_nothing(rows: int, size: int) -> None:
+    """Also where the body is too much code to be emitted with a test in each iteration."""
+    tiles = 24 // rows
+    loops = [part for part in statements(_parted(_windows(rows, size)).body) if isinstance(part, For) and part.loop.endswith("y_o")]
+    assert [(part.lo, part.hi) for part in loops] == [(ir.const(a), ir.const(b)) for a, b in ((0, 1), (1, tiles - 1), (tiles - 1, tiles))]
+    first, middle, last = (_asked_of(part, loops[0].loop) for part in loops)
+    assert middle == 0 < min(first, last)
+
+
+@pytest.mark.parametrize(("rows", "size"), [(1, 5), (1, 3), (2, 7), (4, 5)])
+def test_a_window_in_parts_is_that_of_numpy(rows: int, size: int) -> None:
+    """Whether edges are single iterations or several."""
+    rng = np.random.default_rng(rows)
+    x, w = rng.integers(-9, 9, (24, 64)).astype("f4"), rng.integers(-9, 9, (size, size)).astype("f4")
+    around = np.pad(x, size // 2)
+    want = sum(w[r, s] * around[r : r + 24, s : s + 64] for r in range(size) for s in range(size))
+    arrays = {"x": x, "w": w, "t": np.zeros((24, 64), "f4")}
+    run_nest(_parted(_windows(rows, size)), arrays, {})
+    np.testing.assert_array_equal(arrays["t"], want)
 
 
 def test_a_question_under_two_loops_of_one_name_is_answered_for_both() -> None:

@@ -29,10 +29,11 @@ def tile(rows: int) -> dict[str, int]:
 
 
 @given(st.integers(1, 8), st.integers(2, 100))
-def test_what_is_the_same_in_all_lanes_is_asked_by_each_copy_at_the_edges_alone(rows: int, tiles: int) -> None:
+def test_what_is_the_same_in_all_lanes_is_asked_once_by_all_copies(rows: int, tiles: int) -> None:
+    """Edges are iterations of their own, in which all that they ask is known."""
     around = (Loop("y", float(tiles), "serial", ()),)
     one, several = (condition_slots(asking({"y", "y_i"}), tile(count), VECTOR, around, CASCADELAKE) for count in (1, rows))
-    assert several - one == pytest.approx((rows - 1) * one * min(1.0, 2 / tiles))
+    assert 0 < several == one
 
 
 @given(st.sampled_from([CASCADELAKE, HASWELL]), st.integers(1, 8))
@@ -73,7 +74,7 @@ def test_to_choose_between_an_element_and_zero_is_what_a_masked_load_does() -> N
         ("znver4", (1152, 7, 5, 1), True),
         ("znver4", (672, 14, 5, 2), True),
         ("znver4", (128, 56, 3, 1), True),
-        ("znver4", (240, 28, 5, 1), False),
+        ("znver4", (240, 28, 5, 1), True),
         ("x86-64-v3", (1152, 7, 5, 1), True),
         ("x86-64-v3", (240, 28, 5, 1), False),
     ],

@@ -19,6 +19,7 @@ from tensorlang.ir import Const, Load
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.sketch import PACKED, Sketch, numbered
 from tensorlang.schedules.strategies.analysis.stages import tensor_of
+from tensorlang.schedules.strategies.contractions.asking import KNOB, NONE
 from tensorlang.schedules.strategies.contractions.register_tile import RegisterTiles
 from tensorlang.schedules.strategies.contractions.sketch import TilingSketches
 from tensorlang.schedules.strategies.descent import CODE_COST, descend
@@ -199,7 +200,7 @@ class BlockingSearch:
         return sum(buffer.dtype.bytes * math.prod(found) for buffer, found in zip(buffers, extents, strict=True))
 
     def _is_point(self, config: Mapping[str, Any]) -> bool:
-        return all(holds({"epilogue": "apart", **config}) for holds, _ in self.constraints)
+        return all(holds({"epilogue": "apart", KNOB: NONE, **config}) for holds, _ in self.constraints)
 
     @cached_property
     def _arithmetic(self) -> float:

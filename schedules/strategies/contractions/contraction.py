@@ -26,6 +26,7 @@ from tensorlang.schedules.strategies.analysis.partition import partitioning_loop
 from tensorlang.schedules.strategies.analysis.short_axes import run_of
 from tensorlang.schedules.strategies.analysis.sliding import producer_of
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, tensor_of
+from tensorlang.schedules.strategies.contractions.asking import KNOB as PREFETCH, Asking
 from tensorlang.schedules.strategies.contractions.blocking import BlockingSearch
 from tensorlang.schedules.strategies.contractions.dot_products import dot_kernels
 from tensorlang.schedules.strategies.contractions.micro_kernel import MicroKernel, lane_kernels
@@ -117,6 +118,11 @@ class Contraction:
         return TileOrder(self.kernel, self.threads, block_bytes=self.machine.l2 // 2)
 
     @property
+    def asking(self) -> Asking:
+        """Which operands are asked for ahead."""
+        return Asking(self.kernel, self.machine, self.constants)
+
+    @property
     def placed_first(self) -> bool:
         """Is it scheduled before other stages, one of which it places?"""
         return self.producer is not None
@@ -147,6 +153,9 @@ class Contraction:
             found.append(Flag("pack_vector"))
         if is_packable(self.kernel, roles.row_operands):
             found.append(Flag("pack_row"))
+        asked = self.asking.knob()
+        if asked is not None:
+            found.append(asked)
         if self.producer is not None:
             found.append(self.producer.knob())
         if self.consumer:
@@ -162,6 +171,8 @@ class Contraction:
         yield lambda c: tiles.fits(c.get("rows", 1), c["vectors"]), "accumulators and operands fit the vector registers"
         yield lambda c: c.get("rows", 1) * c["vectors"] * c["unroll"] * interleaving <= most, "the unrolled body is bounded"
         yield self.order.places_panels, "every panel has a place"
+        if self.asking.knob() is not None:
+            yield self.asking.holds, "what is packed is not asked for"
         if self.consumer:
             yield lambda c: c["epilogue"] != "fused" or c["depth"] >= depth, "an epilogue needs whole sums"
         yield from self.kernel.constraints()
@@ -178,6 +189,8 @@ class Contraction:
     def default(self) -> dict[str, Any]:
         """The point that the cost model names."""
         config = self.search.point()
+        if self.asking.knob() is not None:
+            config[PREFETCH] = self.asking.default(config)
         if self.producer is not None:
             config |= self.producer.default(IN_PARTS)
         if self.consumer:
@@ -234,6 +247,8 @@ class Contraction:
     def _tile(self, s: Schedule, config: Mapping[str, Any]) -> dict[str, str] | None:
         """Append what comes before the epilogue; the tile loops that threads may share, or None where there is no tile."""
         loops = Tiling(self.kernel, self.order, self.pack_at).apply(s, config)
+        if loops is not None:
+            self.asking.ask(s, config)
         if loops is not None and self.producer is not None:
             inside = config.get("source") == IN_PARTS and s.can("compute_at", self.producer.name, self.producer_loop)
             self.producer.compute(s, config, self.producer_loop if inside else None)

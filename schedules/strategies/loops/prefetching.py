@@ -29,10 +29,10 @@ def operands_from_afar(stage: StageInfo, vector: For | None, machine: Processor)
     if vector is None or not is_literal(vector):
         return ()
     along = [tensor_of(load) for load in stage.loads if stage.stride(load, vector) == 1]
-    return tuple(dict.fromkeys(buffer.name for buffer in along if buffer.memory == "argument" and _bytes(buffer) > machine.l2))
+    return tuple(dict.fromkeys(buffer.name for buffer in along if buffer.memory == "argument" and bytes_of(buffer) > machine.l2))
 
 
-def _bytes(buffer: Buffer) -> int:
+def bytes_of(buffer: Buffer) -> int:
     """Those of a buffer of literal extents, else 0."""
     extents = [int(extent.value) if isinstance(extent, Const) else 0 for extent in buffer.shape]
     return buffer.dtype.bytes * prod(extents)

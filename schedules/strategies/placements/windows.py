@@ -146,7 +146,7 @@ class PlacedWindow:
             inner.append(row_i)
         lanes, vector = tiles[window.vector.loop], ""
         if lanes in present - set(around):
-            tiles[window.vector.loop], vector = sketch.split(lanes, own["vectors"] * self._tiles.lanes, self._tiles.lanes)
+            tiles[window.vector.loop], vector = sketch.split(lanes, own["vectors"] * self._tiles.lanes)
         order = [name for name in tiles.values() if name not in around]
         unrolled = window.unrolled[own["unroll"]]
         sketch.reorder(*order, *window.inner(inner, unrolled), vector)

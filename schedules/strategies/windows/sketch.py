@@ -44,7 +44,7 @@ class WindowSketches:
             tiles[row], row_i = sketch.split(row, config["rows"])
             inner.append(row_i)
         lanes = window.vector.loop
-        tiles[lanes], vector = sketch.split(lanes, config["vectors"] * self.lanes, self.lanes)
+        tiles[lanes], vector = sketch.split(lanes, config["vectors"] * self.lanes)
         outer = [tiles[loop.loop] for loop in window.order(config)]
         unrolled = window.unrolled[config["unroll"]]
         sketch.reorder(*outer, *window.inner(inner, unrolled), vector)
