@@ -140,6 +140,8 @@ def _waited(own: Mapping[str, float], buffer: str, other: Mapping[str, float], m
     lines = own[buffer]
     if not lines:
         return 0.0
+    if buffer in core.hinted:
+        return lines * max(0.0, level.latency / machine.outstanding - max(level.each, core.hinted[buffer]))
     beside = sum(core.asked[name] * min(1.0, many / lines) for name, many in other.items())
     together = max(1.0, core.asked[buffer] * min(1.0, machine.outstanding / (core.asked[buffer] + beside)))
     return lines * _wait(level.latency, together, level.each, core)

@@ -42,7 +42,8 @@ class Cycles:
     """What a statement takes: in the units of arithmetic (or waiting for a chain), and for loads and stores.
 
     `moved`: bytes that these load and store; `ahead`: cycles of other work that the window of the core holds, behind which a wait is
-    hidden; `asked`: lines of each buffer that it holds, which are waited for together; `split`: stores to a line that lie on the next one
+    hidden; `asked`: lines of each buffer that it holds, which are waited for together; `hinted`: cycles of other work for each line of a
+    buffer that hints ask for, of which as many are on their way as may be outstanding; `split`: stores to a line that lie on the next one
     too, of buffers that are written turned.
     """
 
@@ -52,11 +53,12 @@ class Cycles:
     ahead: float = 0.0
     asked: Mapping[str, float] = field(default_factory=dict)
     split: Mapping[str, float] = field(default_factory=dict)
+    hinted: Mapping[str, float] = field(default_factory=dict)
 
     def __add__(self, other: Cycles) -> Cycles:
         ahead = max(self.ahead, other.ahead)
-        asked, split = {**self.asked, **other.asked}, {**self.split, **other.split}
-        return Cycles(self.arithmetic + other.arithmetic, self.loads + other.loads, self.moved + other.moved, ahead, asked, split)
+        asked, split, hinted = {**self.asked, **other.asked}, {**self.split, **other.split}, {**self.hinted, **other.hinted}
+        return Cycles(self.arithmetic + other.arithmetic, self.loads + other.loads, self.moved + other.moved, ahead, asked, split, hinted)
 
 
 def issued(parts: tuple[Part, ...], machine: Machine) -> dict[int, Cycles]:
@@ -175,20 +177,25 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
             if access.reads or parts == 1:
                 done *= 1 + crossings(access, moving, run.name, offsets, whole / each / parts, machine.line)
         guarded += done if apart and not access.writes else 0.0
-        moves.append(_Moves(moving.keys(), done if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept, picked))
+        loaded = done + (touched if access.asked else 0.0)
+        moves.append(_Moves(moving.keys(), loaded if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept, picked))
     masks = farthest * condition_slots(statement, copies, vector, around, machine) + masked_load * guarded
     body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, step, often, handed, machine, (around, path))
     first, *rest = _tiles(path, copies, vector, lanes)
     arithmetic, memory, slots = body.cycles(first)
     ahead = ports.window / (slots + STEP) * max(arithmetic, memory)
     asked: dict[str, float] = {}
+    new: dict[str, float] = {}
     for name, now, later in lines:
         asked[name] = asked.get(name, 0.0) + now + later * ports.window / (slots + STEP)
+        new[name] = new.get(name, 0.0) + later
+    hints = {access.buffer.name for access in statement.accesses if access.asked}
+    hinted = {name: max(arithmetic, memory) / new[name] for name in hints if new[name]}
     arithmetic, memory = arithmetic * first.share, memory * first.share
     for tile in rest:
         more, more_memory, _ = body.cycles(tile)
         arithmetic, memory = arithmetic + more * tile.share, memory + more_memory * tile.share
-    return Cycles(arithmetic * times, memory * times, moved * times, ahead, asked, split)
+    return Cycles(arithmetic * times, memory * times, moved * times, ahead, asked, split, hinted)
 
 
 class _Moves(NamedTuple):

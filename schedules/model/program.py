@@ -44,6 +44,7 @@ from tensorlang.ir.relations import in_scope
 from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and, walk
 from tensorlang.schedules.legality.code_size import function_size
 from tensorlang.schedules.model.domains import Domain, conditions_on, cut_loops, cuts
+from tensorlang.schedules.model.hints import hinted
 from tensorlang.schedules.model.latencies import latencies
 from tensorlang.schedules.model.parts import Apart, Divided, Loop, Part, Statement, slots_of
 from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, runs_of
@@ -88,6 +89,7 @@ class _Reader:
     followed: dict[int, frozenset[str]] = field(default_factory=dict)
     sums: float = 0.0
     light: float = 0.0
+    hinted: frozenset[str] = frozenset()
     numbering: Numbering = field(default_factory=Numbering)
     domain: Domain = field(default_factory=Domain)
     cut: frozenset[str] = frozenset()
@@ -238,9 +240,10 @@ class _Reader:
                 trips = self._entered(stmt, most)
                 self.middles[name] = (self._middle(stmt.lo) or 0.0) + trips / 2
                 self.around.append((name, trips, kind))
+                asked, self.hinted = self.hinted, self.hinted.union(hinted(body))
                 inner = tuple(self.parts(body))
                 self.around.pop()
-                self.domain = domain
+                self.domain, self.hinted = domain, asked
                 if trips == most == 1:
                     yield from inner
                 elif inner and trips > 0:
@@ -318,7 +321,7 @@ class _Reader:
         extents, strides = self._shape(buffer)
         offsets, terms = zip(*map(self._index, index), strict=True) if index else ((), ())
         access = LinearAccess(buffer, buffer.dtype.bytes, extents, strides, offsets, terms, reads, writes, streams)
-        return access._replace(runs=runs_of(access, self.around))
+        return access._replace(runs=runs_of(access, self.around), asked=reads and buffer.name in self.hinted)
 
     def _shape(self, buffer: Buffer) -> tuple[tuple[float, ...], tuple[float, ...]]:
         known = self.shapes.get(buffer.name)

@@ -87,6 +87,11 @@ class Sketch:
         self._substitute({outer: {fused: Term(1 / second.trips)}, inner: {fused: Term(1.0, second.trips)}})
         return fused
 
+    def ask(self, buffers: Collection[str]) -> None:
+        """Ask for what the statement reads of these buffers ahead."""
+        accesses = tuple(access._replace(asked=access.asked or access.buffer.name in buffers) for access in self.statement.accesses)
+        self.statement = self.statement._replace(accesses=accesses)
+
     def rename(self, old: str, new: str) -> None:
         """Call a loop, where there is one of this name, by another one."""
         if any(loop.name == old for loop in self.loops):

@@ -22,8 +22,10 @@ from tensorlang.schedules.strategies.analysis.stages import tensor_of
 from tensorlang.schedules.strategies.contractions.asking import KNOB, NONE
 from tensorlang.schedules.strategies.contractions.register_tile import RegisterTiles
 from tensorlang.schedules.strategies.contractions.sketch import TilingSketches
+from tensorlang.schedules.strategies.contractions.tile_order import LANES
 from tensorlang.schedules.strategies.descent import CODE_COST, descend
 from tensorlang.schedules.strategies.loops.panels import comes_from_afar, is_kept_twice
+from tensorlang.schedules.strategies.loops.prefetching import DISTANCE
 from tensorlang.schedules.strategies.rows.stage_strategy import Constraint
 from tensorlang.system.lazy import cached_property
 
@@ -38,6 +40,9 @@ PARTS_COST: Final = 1.05
 where data pick panels: whole ones are not fetched ahead, so that they are slower than the model says."""
 CLOSE: Final = 1.1
 """The share of the best choice of packing up to which another one is asked at other depths: what a depth that suits it better gains."""
+STEADY: Final = 0.9
+"""The share of its time that a point is charged whose lanes come from memory as fast as it gives them, along rows that are followed or
+asked for ahead: whatever others leave of the last level."""
 ROUNDING: Final = 1e-9
 """The share by which sums of floating-point numbers in another order may differ, generously."""
 PACKS: Final = ("pack_vector", "pack_row")
@@ -47,7 +52,7 @@ PACKS: Final = ("pack_vector", "pack_row")
 class BlockingSearch:
     """The search for the cheapest point of a contraction whose knobs have the given `values` and hold to `constraints`.
 
-    The consumer of the sketches, if there is one, runs by itself where it is not computed from tiles.
+    The consumer of the sketches, if there is one, runs by itself where it is not computed from tiles. `steady`: lanes are worth asking for.
     """
 
     tiles: RegisterTiles
@@ -55,12 +60,14 @@ class BlockingSearch:
     values: Mapping[str, Sequence[Any]]
     constraints: Sequence[Constraint]
     known: dict[tuple[Any, ...], float] = field(default_factory=dict, compare=False, repr=False)
+    steady: bool = False
 
     def start(self) -> dict[str, Any]:
         """The point to begin with: the tile of most arithmetic for each load, whole sums, nothing packed."""
         rows, vectors = self.tiles.best
         start: dict[str, Any] = {"vectors": vectors, **self._rows(rows), "depth": self.values["depth"][-1], "unroll": 1}
-        return start | {"order": self.values["order"][0]} | {name: False for name in PACKS if name in self.values}
+        start |= {"order": self.values["order"][0]} | {name: False for name in PACKS if name in self.values}
+        return start | ({KNOB: NONE} if KNOB in self.values else {})
 
     def point(self) -> dict[str, Any]:
         """The values of tile sizes, depth, unrolling, order and packing: of whole sums, or in parts of the depth where that is worth it."""
@@ -74,8 +81,9 @@ class BlockingSearch:
         middle = {**whole, "depth": self._middle, "unroll": 1}
         parts = descend(middle, (*groups, self._tiles, self._depths, self._unrolled), self._seconds)
         in_place = min(self._in_place(parts), key=self._seconds)
-        if self._seconds(in_place) < self._seconds(parts):
-            parts = descend(in_place, (self._depths, self._tiles, self._unrolled), self._seconds)
+        if STEADY * self._seconds(in_place) < self._seconds(parts):
+            sizes = () if in_place.get(KNOB) == LANES else (self._depths, self._tiles)
+            parts = descend(in_place, (*sizes, self._unrolled), self._seconds)
         return parts if self._seconds(parts) * self._parts_cost < self._seconds(whole) else whole
 
     def tile_seconds(self) -> float:
@@ -124,10 +132,17 @@ class BlockingSearch:
                 yield {"order": order, **packing}
 
     def _in_place(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """A point's tile in every order, with nothing packed and a depth of as many rows as are followed at once: none is waited for."""
+        """A point's tile in every order, with nothing packed and a depth of as many rows as are followed at once: none is waited for.
+
+        Or they are asked for ahead, with one vector of all rows: each line once, and at one pace along the rows.
+        """
         plain = dict.fromkeys((name for name in PACKS if name in self.values), False)
         followed = self._nearest(self.tiles.machine.core.streams)
-        return ({**config, **plain, "order": order, "depth": followed} for order in self.values["order"])
+        points = [{**config, **plain, "order": order, "depth": followed} for order in self.values["order"]]
+        yield from points
+        vectors, rows = min(self.tiles.worthiest.items())
+        for point in points if self.steady else ():
+            yield {**point, "vectors": vectors, **self._rows(rows), "depth": self._nearest(DISTANCE), KNOB: LANES}
 
     def _orders_and_depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Every order at every depth: of panels that data pick, the ones that a part of the depth leaves in a cache decide both."""

@@ -209,7 +209,7 @@ class Contraction:
         """The search for its default."""
         values = {knob.name: knob.values for knob in self.knobs()}
         sketches = TilingSketches(self.kernel, self.order, self.plain, self.constants, self.consumer)
-        return BlockingSearch(self.tiles, sketches, values, tuple(self.constraints()), self.known)
+        return BlockingSearch(self.tiles, sketches, values, tuple(self.constraints()), self.known, self.asking.steady)
 
     @property
     def _packs_lanes_by_choice(self) -> bool:
