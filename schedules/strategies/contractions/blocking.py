@@ -84,7 +84,8 @@ class BlockingSearch:
         if STEADY * self._seconds(in_place) < self._seconds(parts):
             sizes = () if in_place.get(KNOB) == LANES else (self._depths, self._tiles)
             parts = descend(in_place, (*sizes, self._unrolled), self._seconds)
-        return parts if self._seconds(parts) * self._parts_cost < self._seconds(whole) else whole
+        charged = STEADY if parts.get(KNOB) == LANES else self._parts_cost
+        return parts if self._seconds(parts) * charged < self._seconds(whole) else whole
 
     def tile_seconds(self) -> float:
         """What the cheapest tile takes, whole or in parts of a middle depth: enough to compare ways to run the same contraction."""
@@ -134,15 +135,16 @@ class BlockingSearch:
     def _in_place(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """A point's tile in every order, with nothing packed and a depth of as many rows as are followed at once: none is waited for.
 
-        Or they are asked for ahead, with one vector of all rows: each line once, and at one pace along the rows.
+        Or they are asked for ahead in the orders that go along rows, with one vector of all rows: each line once, and at one pace.
         """
         plain = dict.fromkeys((name for name in PACKS if name in self.values), False)
         followed = self._nearest(self.tiles.machine.core.streams)
         points = [{**config, **plain, "order": order, "depth": followed} for order in self.values["order"]]
         yield from points
-        vectors, rows = min(self.tiles.worthiest.items())
-        for point in points if self.steady else ():
-            yield {**point, "vectors": vectors, **self._rows(rows), "depth": self._nearest(DISTANCE), KNOB: LANES}
+        narrow = min(self.tiles.worthiest.items(), default=None)
+        if narrow is not None and self.steady:
+            asked = {"vectors": narrow[0], **self._rows(narrow[1]), "depth": self._nearest(DISTANCE), KNOB: LANES}
+            yield from ({**point, **asked} for point in points if point["order"].startswith("k"))
 
     def _orders_and_depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Every order at every depth: of panels that data pick, the ones that a part of the depth leaves in a cache decide both."""
