@@ -54,6 +54,8 @@ class Core(NamedTuple):
     streaming: float
     outstanding: float
     overlap: float
+    """Of vectors as wide as the datapath. Of wider ones arithmetic takes several turns, and the rest fits beside them: a Zen 4's tiles of
+    512 bits whose operands come from L2 take the most of their resources."""
     slow: tuple[tuple[float, float], tuple[float, float], float]
     """Cycles from one vector of 32-bit divisions to the next, and of one; the same of square roots; lanes that are gathered in a cycle."""
     shuffle: float
@@ -96,7 +98,7 @@ TABLE: Final[dict[str, tuple[Core, ...]]] = {
         Core(3.5, 256, (6, 2, 2, 1, 2), 4, 128, (8, 8), (64, 30, 18, 4.5), (4, 12, 65, 400), (4096, 1400, 350), 6.0, 12, 4.0,
              ((3, 11), (5, 15), 0.8), 3,
              "fog, amd family 19h: Zen 3; measured on a virtual machine of a Milan: third level, memory, walks", "znver3", units=4),
-        Core(3.7, 256, (6, 2, 2, 1, 2), 4, 128, (8, 0), (64, 30, 26, 9.5), (4, 14, 52, 380), (4096, 3072, 85, 24), 8.0, 16, 16.0,
+        Core(3.7, 256, (6, 2, 2, 1, 2), 4, 128, (8, 0), (64, 30, 26, 9.5), (4, 14, 52, 380), (4096, 3072, 85, 24), 8.0, 16, 4.0,
              ((3, 11), (5, 15), 0.8), 3,
              "fog, amd family 19h models 10h-: Zen 4, 512 bits in two halves; measured on a virtual machine of a Genoa: sets of L2, third "
              "level, memory, pages, streams",
@@ -172,7 +174,7 @@ def _described(arch: str, cpu: str, row: str, vector_bits: int, registers: int, 
     memory = Memory(core.bandwidth[-1], core.cycles[-1], core.streaming)
     return Machine(
         cpu, core.source, core.ghz * 1e9, vector_bits, ports, caches, Pages(*core.pages), memory, LINE_BYTES,
-        core.outstanding, core.overlap, registers, Latencies(division[1], root[1], core.shuffle), FORK, core.streams, core.kept,
+        core.outstanding, core.overlap**halves, registers, Latencies(division[1], root[1], core.shuffle), FORK, core.streams, core.kept,
     )  # fmt: skip
 
 

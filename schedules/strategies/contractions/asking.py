@@ -66,12 +66,13 @@ class Asking:
 
     @property
     def steady(self) -> bool:
-        """Are lanes worth asking for: do prefetchers follow no more rows than hints reach, and does L1 keep what these bring?"""
+        """Are lanes worth asking for: vectors are lines, prefetchers follow no more rows than hints reach, L1 keeps what these bring?"""
         core, roles, loads = self.machine.core, self.kernel.roles, self._loads()[LANES]
         first, steps = core.caches[0], [abs(roles.stage.stride(load, roles.depth) or 0) for load in loads]
         apart = [step * tensor_of(load).dtype.bytes for step, load in zip(steps, loads, strict=True)]
         kept = all(step and 2 * DISTANCE * gcd(step, first.size // first.ways) <= first.size for step in apart)
-        return bool(loads) and core.streams <= DISTANCE and kept
+        whole = self.kernel.lanes * self.kernel.panel_bytes >= core.line
+        return bool(loads) and whole and core.streams <= DISTANCE and kept
 
     def default(self, config: Mapping[str, Any]) -> str:
         """What a point asks for, and rows where lanes that leap across pages, from beyond the second level, take the places of both."""
