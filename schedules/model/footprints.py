@@ -149,14 +149,16 @@ class LoopScope:
     inner: tuple[LoopScope, ...]
     inside: frozenset[str]
     places: frozenset[int]
-    counted: dict[int, tuple[tuple[Units, ...], float]] = field(default_factory=dict)
+    counted: dict[tuple[int, bool], tuple[tuple[Units, ...], float]] = field(default_factory=dict)
 
-    def units(self, size: int) -> tuple[tuple[Units, ...], float]:
-        """The lines, or pages, of so many bytes that each box of one iteration touches, and their sum."""
-        found = self.counted.get(size)
+    def units(self, size: int, *, streamed: bool) -> tuple[tuple[Units, ...], float]:
+        """The lines, or pages, of so many bytes that each box of one iteration touches; their sum, with or without what is `streamed`."""
+        key = size, streamed
+        found = self.counted.get(key)
         if found is None:
             each = tuple([box.units(size) for box in self.once])
-            found = self.counted[size] = each, sum([units.total for units in each])
+            total = sum([units.total for box, units in zip(self.once, each, strict=True) if streamed or not box.streams])
+            found = self.counted[key] = each, total
         return found
 
     @property

@@ -185,12 +185,11 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     arithmetic, memory, slots = body.cycles(first)
     ahead = ports.window / (slots + STEP) * max(arithmetic, memory)
     asked: dict[str, float] = {}
-    new: dict[str, float] = {}
     for name, now, later in lines:
         asked[name] = asked.get(name, 0.0) + now + later * ports.window / (slots + STEP)
-        new[name] = new.get(name, 0.0) + later
     hints = {access.buffer.name for access in statement.accesses if access.asked}
-    hinted = {name: max(arithmetic, memory) / new[name] for name in hints if new[name]}
+    new = {hint: sum(later for name, _, later in lines if name == hint) for hint in hints}
+    hinted = {name: max(arithmetic, memory) / many for name, many in new.items() if many}
     arithmetic, memory = arithmetic * first.share, memory * first.share
     for tile in rest:
         more, more_memory, _ = body.cycles(tile)
@@ -328,9 +327,9 @@ class _Body:
         if not ports.units:
             return work / ports.arithmetic + shuffles / ports.shuffles
         each = work / statement.operations if statement.operations else 0.0
-        products = each * (statement.operations - statement.sums - statement.light) if statement.operations else work
-        multiplied = max((products + shuffles) / ports.arithmetic, shuffles / ports.shuffles)
-        return max(multiplied, each * statement.sums / ports.arithmetic, (work + shuffles) / ports.units)
+        sums = each * statement.sums
+        multiplied = max((work - sums - each * statement.light + shuffles) / ports.arithmetic, shuffles / ports.shuffles)
+        return max(multiplied, sums / ports.arithmetic, (work + shuffles) / ports.units)
 
     def _moved_out(self, copies: Mapping[str, int], number: float) -> float:
         """Operations that are not carried out in every copy, since they follow fewer loops."""

@@ -83,10 +83,10 @@ class CacheTraffic:
 
 def cache_geometries(machine: Machine) -> tuple[CacheGeometry, ...]:
     """The caches of a machine, nearest first."""
-    kept = (*KEPT, *[(machine.kept * BEGINS, machine.kept)] * len(machine.caches))
+    kept = (*KEPT, (machine.kept * BEGINS, machine.kept))
     return tuple(
-        CacheGeometry(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, shares, machine.streams)
-        for cache, shares in zip(machine.caches, kept, strict=False)
+        CacheGeometry(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, kept[min(level, 2)], machine.streams)
+        for level, cache in enumerate(machine.caches)
     )
 
 
@@ -132,10 +132,8 @@ def _add_traffic(here: LoopScope, cache: CacheGeometry, times: float, left: Mapp
 
 def _lost(here: LoopScope, cache: CacheGeometry) -> tuple[float, ...]:
     """The share of each box of one iteration that is gone before it is used again."""
-    counted, total = here.units(cache.unit)
+    counted, total = here.units(cache.unit, streamed=cache.translates)
     least, most = cache.kept
-    if not cache.translates:
-        total -= sum([units.total for box, units in zip(here.once, counted, strict=True) if box.streams])
     if total <= least * cache.ways:  # even if all fell into one set
         return (0.0,) * len(counted)
     evenly = min(1.0, max(0.0, (total / (cache.sets * cache.ways) - least) / (most - least)))

@@ -70,10 +70,12 @@ def _parted(stmt: Stmt, middle: Middle, depth: int) -> Stmt:
     middle = inside(stmt, middle)
     answers = answers_of(stmt, middle) if _may_be_cut(stmt, depth) else {}
     forms = [test for answer in answers.values() for test in answer.tests]
+    if not forms or not is_most(stmt, forms, middle):
+        return replace(stmt, body=_parted(stmt.body, middle, depth))
     tests = _strongest(forms)
     main = _where(stmt, tests)
     small, at_once = instructions(stmt.body) <= MAX_VERSIONED >> depth, _ends_at_once(stmt, main)
-    if not forms or not is_most(stmt, forms, middle) or not (small or at_once):
+    if not (small or at_once):
         return replace(stmt, body=_parted(stmt.body, middle, depth))
     interior = _parted(_answered(stmt.body, answers), middle, depth + 1)
     edges = _by_lanes(_parted(stmt.body, middle, depth + 2))

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import gcd
 from typing import Any, Final
 
 from tensorlang.ir import Load
@@ -26,9 +25,10 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.strategies.analysis.stages import tensor_of
 from tensorlang.schedules.strategies.contractions.micro_kernel import MicroKernel
+from tensorlang.schedules.strategies.contractions.register_tile import leading_dimension_conflict
 from tensorlang.schedules.strategies.contractions.tile_order import LANES, ROWS
 from tensorlang.schedules.strategies.loops.panels import comes_from_afar
-from tensorlang.schedules.strategies.loops.prefetching import DISTANCE, FOLLOWED, bytes_of
+from tensorlang.schedules.strategies.loops.prefetching import DISTANCE, bytes_of, leaps
 from tensorlang.schedules.strategies.processor import Processor
 
 KNOB: Final = "prefetch"
@@ -37,12 +37,6 @@ ASKED: Final[Mapping[str, tuple[str, ...]]] = {NONE: (), ROWS: (ROWS,), LANES: (
 """The roles whose operands are asked for, by the values of the knob."""
 LINES: Final = 2
 """Lines of a row that are asked for ahead: the next one is on its way while this one is read, in 16 steps of some twenty cycles."""
-
-
-def asked_for(kernel: MicroKernel, config: Mapping[str, Any]) -> list[Load]:
-    """The loads that a point asks for."""
-    loads = {ROWS: kernel.roles.row_operands, LANES: kernel.roles.operands}
-    return [load for role in ASKED[config.get(KNOB, NONE)] for load in loads[role]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +61,8 @@ class Asking:
     @property
     def steady(self) -> bool:
         """Are lanes worth asking for: vectors are lines, prefetchers follow no more rows than hints reach, L1 keeps what these bring?"""
-        core, roles, loads = self.machine.core, self.kernel.roles, self._loads()[LANES]
-        first, steps = core.caches[0], [abs(roles.stage.stride(load, roles.depth) or 0) for load in loads]
-        apart = [step * tensor_of(load).dtype.bytes for step, load in zip(steps, loads, strict=True)]
-        kept = all(step and 2 * DISTANCE * gcd(step, first.size // first.ways) <= first.size for step in apart)
+        core, stage, depth, loads = self.machine.core, self.kernel.roles.stage, self.kernel.roles.depth, self._loads()[LANES]
+        kept = all(stage.stride(load, depth) and not leading_dimension_conflict(stage, load, depth, sets=2) for load in loads)
         whole = self.kernel.lanes * self.kernel.panel_bytes >= core.line
         return bool(loads) and whole and core.streams <= DISTANCE and kept
 
@@ -79,23 +71,27 @@ class Asking:
         loads, roles = self._loads(), self.kernel.roles
         panel = self.kernel.panel_bytes * self.kernel.lanes * config["vectors"] * config["depth"] * roles.reductions
         along = loads[ROWS] and all(roles.stage.stride(load, roles.depth) == 1 for load in loads[ROWS])
-        leaps = any(abs(roles.stage.stride(load, roles.depth) or 0) * tensor_of(load).dtype.bytes >= FOLLOWED for load in loads[LANES])
+        leap = any(leaps(roles.stage, load, roles.depth) for load in loads[LANES])
         plain = not config.get("pack_row") and not config.get("pack_vector")
-        if not (along and leaps and plain and 2 * panel > self.machine.l2):
+        if not (along and leap and plain and 2 * panel > self.machine.l2):
             return str(config.get(KNOB, NONE))
         return BOTH if LANES in ASKED[config.get(KNOB, NONE)] else ROWS
+
+    def asked(self, config: Mapping[str, Any]) -> list[tuple[str, Load]]:
+        """The loads that a point asks for, with their roles."""
+        loads = self._loads()
+        return [(role, load) for role in ASKED[config.get(KNOB, NONE)] for load in loads[role]]
 
     def ask(self, s: Schedule, config: Mapping[str, Any]) -> None:
         """Let the innermost serial loop of the contraction ask for what a point names."""
         stage = self.kernel.roles.stage.name
         serial = [name for name in s.loops(stage) if find_loop(s.nest, name).kind == "serial"] if stage in s.stages() else []
-        for role in ASKED[config.get(KNOB, NONE)] if serial else ():
-            for load in self._loads()[role]:
-                operand = tensor_of(load)
-                steps = DISTANCE if role == LANES else LINES * LINE_BYTES // operand.dtype.bytes
-                distance = max(1, steps // config["unroll"])
-                if s.can("prefetch", operand.name, serial[-1], distance):
-                    s.prefetch(operand.name, serial[-1], distance)
+        for role, load in self.asked(config) if serial else ():
+            operand = tensor_of(load)
+            steps = DISTANCE if role == LANES else LINES * LINE_BYTES // operand.dtype.bytes
+            distance = max(1, steps // config["unroll"])
+            if s.can("prefetch", operand.name, serial[-1], distance):
+                s.prefetch(operand.name, serial[-1], distance)
 
     def _loads(self) -> dict[str, Sequence[Load]]:
         """The operands of each role that may be asked for: along a loop of their own, since places in several take divisions."""

@@ -117,7 +117,7 @@ class Contraction:
         """The loops around its tiles."""
         return TileOrder(self.kernel, self.threads, block_bytes=self.machine.l2 // 2)
 
-    @property
+    @cached_property
     def asking(self) -> Asking:
         """Which operands are asked for ahead."""
         return Asking(self.kernel, self.machine, self.constants)
@@ -189,7 +189,7 @@ class Contraction:
     def default(self) -> dict[str, Any]:
         """The point that the cost model names."""
         config = self.search.point()
-        if self.asking.knob() is not None:
+        if PREFETCH in config:
             config[PREFETCH] = self.asking.default(config)
         if self.producer is not None:
             config |= self.producer.default(IN_PARTS)
@@ -208,7 +208,7 @@ class Contraction:
     def search(self) -> BlockingSearch:
         """The search for its default."""
         values = {knob.name: knob.values for knob in self.knobs()}
-        sketches = TilingSketches(self.kernel, self.order, self.plain, self.constants, self.consumer)
+        sketches = TilingSketches(self.kernel, self.order, self.plain, self.constants, self.consumer, self.asking)
         return BlockingSearch(self.tiles, sketches, values, tuple(self.constraints()), self.known, self.asking.steady)
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis.stages import LoopGroup, size, tensor_of
-from tensorlang.schedules.strategies.contractions.asking import asked_for
+from tensorlang.schedules.strategies.contractions.asking import Asking
 from tensorlang.schedules.strategies.contractions.micro_kernel import MicroKernel, SketchedTile
 from tensorlang.schedules.strategies.contractions.tile_order import LANES, ROWS, TileOrder
 
@@ -38,6 +38,7 @@ class TilingSketches:
     plain: Sequence[Part]
     constants: Collection[str] = ()
     consumer: str = ""
+    asking: Asking | None = None
     known: dict[tuple[Any, ...], SplitStage] = field(default_factory=dict)
 
     def parts(self, config: Mapping[str, Any]) -> tuple[Part, ...]:
@@ -59,7 +60,7 @@ class TilingSketches:
                 ready = operand in self.constants
                 along = {"": "", LANES: tile.inner[0], ROWS: split.row}[panel.along]
                 sketch.pack(operand, "" if ready else outer[panel.place], lanes, copied=not ready, along=along)
-        sketch.ask([tensor_of(load).name for load in asked_for(self.kernel, config)])
+        sketch.ask([tensor_of(load).name for _, load in self.asking.asked(config)] if self.asking else ())
         consumer = Sketch.of(self.plain, self.consumer).statement if self.fuses(config) else None
         sketch.accumulate(around[-1] if around else "", loads="k" in outer, consumer=consumer)
         return sketch

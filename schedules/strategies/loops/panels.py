@@ -24,13 +24,12 @@ from tensorlang.ir import Axis, Binary, Const, Expr, For, Nest, Prefetch, block
 from tensorlang.ir.machine import LINE_BYTES
 from tensorlang.ir.traverse import axes_of, substitute
 from tensorlang.schedules.legality.accesses import Access, accesses
+from tensorlang.schedules.model.walks import PAGE
 from tensorlang.schedules.rewriting.edit import edit_loops, literal_extent
 from tensorlang.schedules.rewriting.region import expand
 
 LEVEL: Final = 2
 """The cache that keeps a panel while all rows are multiplied with it."""
-PAGE: Final = 4096
-"""Bytes of a panel that are worth asking for: the hardware fetches the lines of a page ahead by itself."""
 
 
 def comes_from_afar(operand: int, cache: int) -> bool:
@@ -57,7 +56,9 @@ def panels_ahead(nest: Nest, tensor: str, cache: int) -> Nest:
         return nest
     for place in reversed(range(len(loops) - 1)):
         panel = whole // prod(size for size, moves in zip(sizes[: place + 1], moving, strict=False) if moves)
-        if moving[place] and not all(moving[place:]) and panel * buffer.dtype.bytes >= PAGE:
+        if (
+            moving[place] and not all(moving[place:]) and panel * buffer.dtype.bytes >= PAGE
+        ):  # the hardware fetches the lines of a page ahead by itself
             break
     else:
         return nest

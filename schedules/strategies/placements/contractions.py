@@ -129,7 +129,7 @@ class PlacedContraction:
 
     def sketch(self, sketch: Sketch) -> Sketch:
         """The sketch of the stage after the steps of the default point, inside the loops that it does not know."""
-        tiles = TilingSketches(self.tile.kernel, self.tile.order, tuple(sketch.parts()), self.tile.constants)
+        tiles = TilingSketches(self.tile.kernel, self.tile.order, tuple(sketch.parts()), self.tile.constants, asking=self.tile.asking)
         return tiles.sketch(self._default)
 
 

@@ -32,7 +32,7 @@ from tensorlang.schedules.strategies.analysis.stages import StageInfo, divisors,
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
 from tensorlang.schedules.strategies.loops.phases import TOGETHER, Phases, vectorize_phases
-from tensorlang.schedules.strategies.loops.prefetching import DISTANCE, ask_ahead, leaps, operands_from_afar, prefetch_knob
+from tensorlang.schedules.strategies.loops.prefetching import DISTANCE, ask_ahead, leaps_across, operands_from_afar, prefetch_knob
 from tensorlang.schedules.strategies.loops.streaming import stream, streams_by_default
 from tensorlang.schedules.strategies.loops.thread_loop import outer_loop_knob, parallelize, seconds_in_lanes, worth_threads
 from tensorlang.schedules.strategies.processor import Processor
@@ -203,7 +203,7 @@ class RowVectors:
             if self.streamed is not None:
                 config[f"{prefix}stream"] = self.streamed
             if self.far:
-                config[f"{prefix}prefetch"] = DISTANCE if leaps(self.stage, self.vector, self.far) else 0
+                config[f"{prefix}prefetch"] = DISTANCE if leaps_across(self.stage, self.vector, self.far) else 0
         if self.threads > 1 and self.stage.outer:
             config[f"{prefix}parallel"] = "outer" if self.shared else "none"
         return config
