@@ -1,9 +1,9 @@
-"""Extrema of integers that are always the same side, by whatever tells that one side is never greater than the other."""
+"""Extrema of integers: which are always the same side, by whatever tells that one is never greater, and comparisons by their sides."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tensorlang.algebra.bounds import Bounds
 from tensorlang.ir import Binary, Expr
@@ -39,3 +39,24 @@ def by_intervals(known: Bounds) -> NeverGreater:
         return left is not None and right is not None and left[1] <= right[0]
 
     return never_greater
+
+
+class BySides(NamedTuple):
+    """A comparison as those of `pairs`, all or any of which hold, as `joint` says."""
+
+    joint: str
+    pairs: tuple[tuple[Expr, Expr], tuple[Expr, Expr]]
+
+
+def by_sides(relation: str, left: Expr, right: Expr) -> BySides | None:
+    """An inequality with an extremum as those with its sides: `max(a, b) < c` where `a < c` and `b < c`; None where there is none."""
+    below = relation in ("lt", "le")
+    match left, right:
+        case _ if not below and relation not in ("gt", "ge"):
+            return None
+        case Binary("min" | "max" as op, one, other), _:
+            return BySides("and" if (op == "max") == below else "or", ((one, right), (other, right)))
+        case _, Binary("min" | "max" as op, one, other):
+            return BySides("and" if (op == "min") == below else "or", ((left, one), (left, other)))
+        case _:
+            return None

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tensorlang.algebra.bounds import INDEX_LIMIT, Bounds, chooses, identity_loses, is_single, negated
+from tensorlang.algebra.extrema import by_sides
 from tensorlang.algebra.interval import exact_integers, inside, whole
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Reduce, Select, Unary
@@ -90,9 +91,12 @@ class Formula:
             case _:
                 return f"{self.variable(expr)} = {int(holds)}"
 
-    def _compared(self, op: str, left: Expr, right: Expr, here: Bounds, holds: bool) -> str:
-        """Integers, of whatever types."""
+    def _compared(self, op: str, left: Expr, right: Expr, here: Bounds, holds: bool = True) -> str:
+        """Integers, of whatever types; an extremum by its sides, of which isl would take each as a case of its own."""
         relation = op if holds else _NEGATED[op]
+        if (parts := by_sides(relation, left, right)) is not None:
+            first, second = (self._compared(relation, *pair, here) for pair in parts.pairs)
+            return f"(({first}) {parts.joint} ({second}))"
         self._literals.update(int(side.value) for side in (left, right) if isinstance(side, Const) and side.value > 1)
         a, b = self.integer(left, here), self.integer(right, here)
         return f"({a} < {b} or {a} > {b})" if relation == "ne" else f"{a} {_COMPARE[relation]} {b}"

@@ -16,7 +16,7 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, loads_of, statements, walk
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
-from tensorlang.schedules.rewriting.edit import extent_of, literal_extent, loops, path_to, stage_of
+from tensorlang.schedules.rewriting.edit import extent_of, literal_extent, loops, path_to, stage_of, stores
 from tensorlang.schedules.rewriting.quotients import is_quotient
 from tensorlang.schedules.rewriting.ragged import Ragged, ragged
 from tensorlang.schedules.rewriting.region import expand
@@ -280,11 +280,12 @@ def perfectly_nested(nest: Nest, stage: StageInfo) -> bool:
 
 
 def standing(nest: Nest, stage: StageInfo) -> tuple[str, ...]:
-    """The loops that belong to a stage by name, outermost first; where the nest has versions, those of the one that has its own loops."""
+    """The loops around a stage that are named after it, outermost first; where the nest has versions, those of the one that has its own."""
     body = nest.body
     while isinstance(body, If) and body.orelse is not None and stage.loops:
         body = body.then if any(part.loop == stage.loops[0].loop for part in loops(body.then)) else body.orelse
-    return tuple(part.loop for part in loops(body) if stage_of(part.loop) == stage.name)
+    own = (part for part in loops(body) if stage_of(part.loop) == stage.name)
+    return tuple(part.loop for part in own if any(store.stage == stage.name for store in stores(part.body)))
 
 
 def readers(nest: Nest, buffers: tuple[Buffer, ...]) -> list[tuple[str, tuple[Expr, ...]]]:
