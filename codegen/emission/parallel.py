@@ -1,10 +1,10 @@
 """Parallel loops, by the entry point that every OpenMP runtime exports: `GOMP_parallel(function, environment, threads, 0)`.
 
 The body becomes a function of everything it uses: `noalias` pointers of the buffers, the variables around it, the bounds. A second
-function with OpenMP's signature unpacks these from an environment on the caller's stack. Threads take chunks of iterations from a shared
-counter until none is left. One that runs out of memory sets a status, the others stop at their next chunk, and the kernel fails. One
-thread, or one iteration, does without the runtime. A parallel loop inside another is serial. Where the caller may hand memory over, no
-more threads run than it suffices for, and each has the part of it whose turn it is.
+function with OpenMP's signature unpacks these from an environment on the caller's stack. Threads take chunks of iterations, each of its own
+share first (`shares`), until none is left. One that runs out of memory sets a status, the others stop at their next chunk, and the kernel
+fails. One thread, or one iteration, does without the runtime. A parallel loop inside another is serial. Where the caller may hand memory
+over, no more threads run than it suffices for, and each has the part of it whose turn it is.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from tensorlang.codegen.emission import loops
 from tensorlang.codegen.emission.frame import Frame, begin, define, finish, readable
 from tensorlang.codegen.emission.loops import Body
 from tensorlang.codegen.emission.memory import BufferAddress
+from tensorlang.codegen.emission.shares import COUNTERS, Shares, least
 from tensorlang.codegen.emission.storage import leave, needs_heap
 from tensorlang.codegen.emission.types import I32, I64, POINTER, VOID, Builder, Value, external, literal
 from tensorlang.codegen.emission.workspace import Part
 from tensorlang.errors import InternalError
 from tensorlang.ir.machine import LINE_BYTES
 from tensorlang.ir.mentions import allocations
-from tensorlang.ir.traverse import expressions, loads_of, statements
+from tensorlang.ir.traverse import axes_of, expressions, loads_of, statements
 
 THREADS = "tensorlang_num_threads"
-CHUNKS_PER_THREAD = 8
+THREAD = "omp_get_thread_num"
 
 
 def parallel(frame: Frame, loop: ir.For, body: Body) -> None:
@@ -39,25 +40,25 @@ def parallel(frame: Frame, loop: ir.For, body: Body) -> None:
     builder = frame.builder
     lo, hi = loops.bounds(frame, loop)
     places = _used(frame, loop.body)
-    status, counter = frame.reserve(I32, "status"), frame.reserve(I64, "counter", LINE_BYTES)  # the counter away from what is only read
+    status, counters = frame.reserve(I32, "status"), frame.reserve(COUNTERS, "counters", LINE_BYTES)  # away from what is only read
     with builder.if_then(builder.icmp_signed("<", lo, hi)):
         builder.store(literal(I32, 0), status)
-        builder.store(lo, counter)
         part = frame.part if needs_heap(frame, allocations(loop.body)) else None
-        threads, chunk = _shares(frame, builder.sub(hi, lo), part)
-        captured = [*(place.pointer for _, place in places), *frame.scalars.values(), hi, chunk, counter, status]
+        threads = _threads(frame, builder.sub(hi, lo), part)
+        shares = Shares.begun(builder, lo, hi, threads, counters)
+        captured = [*(place.pointer for _, place in places), *frame.scalars.values(), *shares, status]
         if part is not None:
             turns = frame.reserve(I64, "turns", LINE_BYTES)
             builder.store(literal(I64, 0), turns)
             captured = [part.memory, part.slots, turns, *captured]
         entry = _outlined(frame, loop, body, places, captured, part)
         environment = _environment(frame, captured)
-        with builder.if_else(builder.icmp_signed("<=", threads, literal(I32, 1))) as (alone, together):
+        with builder.if_else(builder.icmp_signed("<=", threads, literal(I64, 1))) as (alone, together):
             with alone:
                 builder.call(entry, [environment])
             with together:
                 start = external(builder.module, "GOMP_parallel", VOID, [POINTER, POINTER, I32, I32])
-                builder.call(start, [entry, environment, threads, literal(I32, 0)])
+                builder.call(start, [entry, environment, builder.trunc(threads, I32), literal(I32, 0)])
         with builder.if_then(builder.icmp_signed("!=", builder.load(status, typ=I32), literal(I32, 0)), likely=False):
             leave(frame)
 
@@ -76,20 +77,16 @@ def _used(frame: Frame, stmt: ir.Stmt) -> list[tuple[str, BufferAddress]]:
     return [(name, frame.places[name]) for name in names if name not in own]
 
 
-def _shares(frame: Frame, extent: Value, part: Part | None) -> tuple[Value, Value]:
-    """How many threads run, and how many iterations each takes at a time."""
+def _threads(frame: Frame, extent: Value, part: Part | None) -> Value:
+    """How many threads run."""
     builder = frame.builder
     module = builder.module
     setting = module.globals.get(THREADS) or llvm.GlobalVariable(module, I32, THREADS)
     wanted = builder.sext(builder.load(setting, typ=I32), I64)
     if part is not None:
-        wanted = builder.select(builder.icmp_signed("<", wanted, part.slots), wanted, part.slots)
-    threads = builder.select(builder.icmp_signed("<", wanted, extent), wanted, extent)
-    threads = builder.select(builder.icmp_signed("<", threads, literal(I64, 1)), literal(I64, 1), threads)
-    share = builder.sdiv(extent, builder.mul(threads, literal(I64, CHUNKS_PER_THREAD)))
-    chunk = builder.select(builder.icmp_signed("<", share, literal(I64, 1)), literal(I64, 1), share)
-    alone = builder.icmp_signed("==", threads, literal(I64, 1))
-    return builder.trunc(threads, I32), builder.select(alone, extent, chunk)
+        wanted = least(builder, wanted, part.slots)
+    threads = least(builder, wanted, extent)
+    return builder.select(builder.icmp_signed("<", threads, literal(I64, 1)), literal(I64, 1), threads)
 
 
 def _environment(frame: Frame, captured: list[Value]) -> Value:
@@ -128,7 +125,7 @@ def _outlined(
     for scalar, argument in zip(frame.scalars, passed[len(places) :], strict=False):
         argument.name = readable(scalar)
         inner.scalars[scalar] = argument
-    _take_chunks(inner, loop, body, *passed[-4:])
+    _run_shares(inner, loop, body, Shares(*passed[-6:-1]), passed[-1])
     finish(inner)
     if part is not None and inner.part is not None:
         part.share = max(part.share, inner.part.peak)
@@ -143,21 +140,36 @@ def _outlined(
     return entry
 
 
-def _take_chunks(frame: Frame, loop: ir.For, body: Body, hi: Value, chunk: Value, counter: Value, status: Value) -> None:
-    """Run chunks of iterations until the counter passes the end or some thread has failed."""
+def _run_shares(frame: Frame, loop: ir.For, body: Body, shares: Shares, status: Value) -> None:
+    """Run the own share, then those after it in turn, until nothing is left or some thread has failed."""
     builder = frame.builder
-    claim, run, done = (builder.append_basic_block(name) for name in ("claim", "run", "done"))
+    before = builder.block
+    begin, claim, run, after, done = (builder.append_basic_block(name) for name in ("share", "claim", "run", "after", "done"))
+    thread = builder.call(external(builder.module, THREAD, I32, []), [])
+    own = builder.urem(builder.zext(thread, I64), shares.count)
+    builder.branch(begin)
+
+    builder.position_at_end(begin)
+    ended, share = builder.phi(I64, "ended"), builder.phi(I64, "share")
+    ended.add_incoming(literal(I64, 0), before)
+    share.add_incoming(own, before)
     builder.branch(claim)
+
     builder.position_at_end(claim)
-    start = builder.atomic_rmw("add", counter, chunk, "monotonic")
+    chunk = shares.taken(builder, share, moves=bool(axes_of(loop.lo) | axes_of(loop.hi)))
     failed = builder.icmp_signed("!=", builder.load_atomic(status, "monotonic", 4, typ=I32), literal(I32, 0))
-    over = builder.icmp_signed(">=", start, hi)
-    builder.cbranch(builder.or_(over, failed), done, run)
+    builder.cbranch(builder.or_(chunk.none, failed), after, run)
+
     builder.position_at_end(run)
-    left = builder.sub(hi, start)
-    taken = builder.select(builder.icmp_signed("<", chunk, left), chunk, left)
-    loops.counted(frame, loop.loop, start, builder.add(start, taken), body)
+    loops.counted(frame, loop.loop, chunk.start, chunk.end, body)
     builder.branch(claim)
+
+    builder.position_at_end(after)
+    more = builder.add(ended, literal(I64, 1))
+    ended.add_incoming(more, after)
+    share.add_incoming(shares.after(builder, share), after)
+    builder.cbranch(builder.or_(failed, builder.icmp_signed(">=", more, shares.count)), done, begin)
+
     builder.position_at_end(done)
     builder.ret_void()
 

@@ -7,11 +7,11 @@
     void tensorlang_error(const char *kernel, int32_t error, const char *argument)
 
 Every object defines those that it uses as weak symbols, with serial defaults: `malloc` and `free`, one thread, silence. A program that
-defines one has its own used. `body` takes iterations from a counter until none is left, so that it may be run by fewer threads than asked
-for, and has to be run by one.
+defines one has its own used. `body` takes iterations from counters until none is left, so that it may be run by fewer threads than asked
+for, and has to be run by one. It is not told which thread it is on: all begin with the first of their shares.
 
-Compiled kernels take workspaces from the process's pool and give them back, call `GOMP_parallel`, and read `tensorlang_num_threads`;
-`redirected` turns these towards the hooks.
+Compiled kernels take workspaces from the process's pool and give them back, call `GOMP_parallel`, ask it for the thread, and read
+`tensorlang_num_threads`; `redirected` turns these towards the hooks.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _RENAMED: Final = {
     f'@"{workspaces.TAKE_WITHIN}"': '@"tensorlang.take.within"',
     f'@"{workspaces.GIVE_WITHIN}"': '@"tensorlang.give.within"',
     '@"GOMP_parallel"': '@"tensorlang.fork"',
+    '@"omp_get_thread_num"': '@"tensorlang.thread"',
 }
 _READ_THREADS: Final = re.compile(rf'load i32, (?:ptr|i32\*) @"{THREADS}"(?:, align \d+)?')
 _DECLARED_THREADS: Final = re.compile(rf'^@"{THREADS}" = external global i32.*$', re.MULTILINE)
@@ -128,6 +129,9 @@ declare ptr @malloc(i32)
 }
 
 _PARALLEL: Final = """
+define hidden i32 @tensorlang.thread() nounwind {
+  ret i32 0
+}
 define hidden void @tensorlang.fork(ptr %body, ptr %data, i32 %threads, i32 %flags) nounwind {
   call void @tensorlang_parallel(ptr %body, ptr %data, i32 %threads)
   ret void

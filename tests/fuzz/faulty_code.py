@@ -105,7 +105,7 @@ CODE: Final[dict[str, Fault]] = {
     "nan-dropped": ("max ignores NaN", table_row(arithmetic._FLOATING, "max", arithmetic._FLOATING["fmax"])),
     "thread-chunk-short": ("threads leave out the last iteration of a chunk", bad_chunks(-1)),
     "thread-chunk-long": ("threads run one iteration of the next chunk", bad_chunks(1)),
-    "thread-counter-lost": ("every thread runs every iteration", around(parallel, "_take_chunks", shared_counter_lost)),
+    "thread-counter-lost": ("every thread runs every iteration", around(parallel, "_run_shares", shared_counter_lost)),
     "fused-too-short": ("a fused loop leaves out its last iteration", around(fuse.Fuse, "apply", fused_too_short)),
     "where-lost": ("where= of a reduction is ignored", around(nests._DefinitionLowering, "update", where_lost)),
     "identity-zero": ("every reduction starts at 0", around(nests._DefinitionLowering, "_reduction", starts_at_zero)),

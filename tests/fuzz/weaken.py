@@ -264,9 +264,7 @@ def bad_chunks(change: int) -> Callable[[], None]:
     return inject
 
 
-def shared_counter_lost(_old: Any, inside: Any, loop: Any, body: Any, hi: Any, chunk: Any, counter: Any, status: Any) -> None:
-    from tensorlang.codegen.emission.types import I64
-
-    loops.counted(inside, loop.loop, inside.builder.load(counter, typ=I64), hi, body)
+def shared_counter_lost(_old: Any, inside: Any, loop: Any, body: Any, shares: Any, status: Any) -> None:
+    loops.counted(inside, loop.loop, shares.lo, shares.hi, body)
     inside.builder.ret_void()
-    del chunk, status
+    del status

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from tensorlang.codegen.cache.program import Program
-from tensorlang.codegen.emission.parallel import THREADS
+from tensorlang.codegen.emission.parallel import THREAD, THREADS
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.runtime import symbols as linked, workspaces
 from tensorlang.codegen.runtime.openmp import SYMBOLS as OPENMP
@@ -80,4 +80,5 @@ def _renamed(program: Program, name: str) -> bytes:
     text = text.replace(f'@"{own}"', f'@"{name}"').replace(f'@"{own}{SUFFIX}"', f'@"{name}{SUFFIX}"')
     text = re.sub(r'^@"tensorlang\.interface\.[0-9a-f]+" = constant i8 0$', "", text, flags=re.MULTILINE)
     text = re.sub(rf'^@"{THREADS}" = external global i32.*$', f'@"{THREADS}" = internal constant i32 1', text, flags=re.MULTILINE)
+    text = re.sub(rf'^declare i32 @"{THREAD}"\(\).*$', f'define internal i32 @"{THREAD}"() {{\n  ret i32 0\n}}', text, flags=re.MULTILINE)
     return binding.compile_module(text, program.compiled.machine, program.compiled.passes).object
