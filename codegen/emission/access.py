@@ -14,6 +14,7 @@ from tensorlang.codegen.emission.affine import LANE, Atom, Polynomial, Strided, 
 from tensorlang.codegen.emission.arithmetic import binary, decided
 from tensorlang.codegen.emission.frame import Frame
 from tensorlang.codegen.emission.memory import VectorAccess, address
+from tensorlang.codegen.emission.neighbours import held
 from tensorlang.codegen.emission.spans import before
 from tensorlang.codegen.emission.types import I1, I64, Builder, Value, intrinsic, known, lanes_of, literal
 from tensorlang.ir.dtype import INT64
@@ -21,8 +22,8 @@ from tensorlang.ir.dtype import INT64
 Evaluate = Callable[[Frame, ir.Expr], Value]
 
 
-def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value: Evaluate) -> VectorAccess:
-    """The elements of `buffer[index]` in the current lanes; `value` evaluates expressions."""
+def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value: Evaluate, *, reads: bool = False) -> VectorAccess:
+    """The elements of `buffer[index]` in the current lanes; `value` evaluates expressions. A statement that `reads` may hold them."""
     place = frame.places[buffer.name]
     offset = frame.space.offset(index, place.shape)
     fixed, moving = offset.parted()
@@ -36,8 +37,10 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
     if offsets is not None and not lanes_of(offsets):  # the same in every lane after all
         start, offsets = binary(frame.builder, frame.target, "add", INT64, start, offsets), None
     base = frame.numbering.once((place.pointer, start), lambda: address(frame.builder, buffer.dtype, place.pointer, start))
+    registers = held(frame, buffer.name, place, base, fixed, moving) if reads and not place.own else None
     base = address(frame.builder, buffer.dtype, base, literal(I64, fixed.offset))
-    access = VectorAccess(place, base, frame.lanes, step, offsets, before=before(frame, buffer.name, place, fixed, moving))
+    block = before(frame, buffer.name, place, fixed, moving)
+    access = VectorAccess(place, base, frame.lanes, step, offsets, before=block, held=registers)
     if not place.own or known(start) != 0:
         return access
     lanes = access.constant_offsets()

@@ -176,10 +176,12 @@ class PolynomialScope:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """The loop variables that come into scope inside go out of it again."""
-        before = self.depth, dict(self.axes), dict(self.quotients)
+        """The loop variables that come into scope inside go out of it again, and quotients of them."""
+        depth, axes, quotients = self.depth, dict(self.axes), dict(self.quotients)
         yield
-        self.depth, self.axes, self.quotients = before
+        kept = (key for key, found in self.quotients.items() if all(axes.get(name) is self.axes[name] for name in axes_of(found)))
+        self.quotients = quotients | {key: self.quotients[key] for key in kept}
+        self.depth, self.axes = depth, axes
 
     def within(self) -> PolynomialScope:
         """The same variables, for another function: what comes into scope there is not in scope here."""
@@ -196,7 +198,8 @@ class PolynomialScope:
         """Give a loop variable another value; a quotient that was written over the former one no longer stands for its dividend."""
         self.axes[name] = value
         self.turns[name] = self.turns.get(name, 0) + 1
-        self.quotients.clear()
+        for key in [key for key, quotient in self.quotients.items() if name in axes_of(quotient)]:
+            del self.quotients[key]
 
     def polynomial(self, expr: ir.Expr) -> Polynomial:
         """An int64 expression multiplied out."""

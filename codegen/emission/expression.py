@@ -127,7 +127,7 @@ def _load(frame: Frame, node: ir.Load) -> Value:
     written = transpose.written_before(frame, node)
     if written is not None:
         return written
-    access = access_of(frame, node.buffer, node.index, value)
+    access = access_of(frame, node.buffer, node.index, value, reads=True)
     builder = frame.builder
     if not access.uniform or frame.wanted or access.owned:
         return memory.load(builder, frame.target, access, frame.mask)

@@ -42,6 +42,14 @@ class HeapStorage:
     within: Value | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunks:
+    """The copies of a vector longer than a register, one for each of them: the axis that counts them, and how many there are."""
+
+    axis: str
+    count: int
+
+
 @dataclass(slots=True)
 class Frame:
     """The state of emission in one function.
@@ -50,8 +58,9 @@ class Frame:
     so where the function fails (see `storage.leave`), `memo` lives for one statement, `numbering` holds what index arithmetic is in scope,
     `streamed` says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`), `lines` tells each
     instruction which line it comes from, where somebody asked, `part` is the function's own of what the caller may hand over (None where it
-    hands over nothing), `limits` what dims can be, `stored` are the values of the statement and `beside` what it reads by lanes a few
-    elements apart, once somebody asks (see `spans`), and `natural` are the loop variables that are never negative.
+    hands over nothing), `limits` what dims can be, `stored` are the values of the statement and `beside` what it reads by lanes evenly
+    apart, once somebody asks (see `spans`), `chunks` the copies that the statement is one of (see `neighbours`), and `natural` are the loop
+    variables that are never negative.
     """
 
     target: Target
@@ -81,6 +90,7 @@ class Frame:
     limits: Mapping[ir.Expr, tuple[int, int]] = field(default_factory=dict)
     stored: tuple[ir.Expr, ...] = ()
     beside: frozenset[tuple[str, int, frozenset[object], int]] | None = None
+    chunks: Chunks | None = None
     natural: frozenset[str] = frozenset()
 
     def fresh(self) -> None:

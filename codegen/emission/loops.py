@@ -12,6 +12,7 @@ from tensorlang import ir
 from tensorlang.codegen.emission.affine import LANE, Polynomial, number, of
 from tensorlang.codegen.emission.expression import value
 from tensorlang.codegen.emission.frame import Frame, readable
+from tensorlang.codegen.emission.neighbours import chunks_of
 from tensorlang.codegen.emission.types import I32, I64, Value, known, lanes_of, literal
 from tensorlang.errors import InternalError
 from tensorlang.schedules.rewriting.edit import literal_extent
@@ -56,8 +57,10 @@ def counted(frame: Frame, name: str, lo: Value, hi: Value, body: Body) -> None:
 def unrolled(frame: Frame, loop: ir.For, body: Body) -> None:
     """Every iteration written out. Raises `InternalError` where their number is not known."""
     extent = _known_extent(frame, loop)
+    around, frame.chunks = frame.chunks, chunks_of(loop)
     with frame.loop():
         _written_out(frame, loop.loop, _base(frame, loop), extent, body)
+    frame.chunks = around
 
 
 def _written_out(frame: Frame, name: str, first: Polynomial, count: int, body: Body) -> None:

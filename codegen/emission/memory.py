@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from llvmlite import ir as llvm
 
@@ -73,11 +73,19 @@ class BufferAddress:
     idle_kept: bool = True
 
 
+class Held(NamedTuple):
+    """A vector that one or two registers hold, as integers, from lane `first` of both on."""
+
+    registers: tuple[Value, ...]
+    first: int
+
+
 @dataclass(frozen=True, slots=True)
 class VectorAccess:
     """The elements that one statement touches: `base`, and for lane l the element `step * l`, or `offsets[l]`, beyond it.
 
     `before`: how far before `base` a block of `step * lanes` elements begins that may be read whole (None: no more than is wanted may be).
+    `held`: the registers that hold it already (None: none do).
     """
 
     place: BufferAddress
@@ -87,6 +95,7 @@ class VectorAccess:
     offsets: Value | None = None
     owned: bool = False
     before: int | None = None
+    held: Held | None = None
 
     @property
     def uniform(self) -> bool:
@@ -123,6 +132,9 @@ def load(builder: Builder, target: Target, access: VectorAccess, mask: Value | N
         mask = None
     if access.uniform:
         value = builder.load(access.base, name=access.place.name, align=align, typ=element)
+    elif access.held is not None and mask is None:
+        registers, first = [builder.bitcast(register, vector) for register in access.held.registers], access.held.first
+        value = picked(builder, registers[0], registers[-1], range(first, first + access.lanes))
     elif access.step == 1:
         value = _contiguous(builder, target, access.place.name, access.base, vector, align, mask)
     elif access.step == -1:

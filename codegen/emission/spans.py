@@ -22,16 +22,18 @@ Read: TypeAlias = "tuple[str, int, frozenset[object], int]"
 """A buffer, how far lanes are apart, and where the first one is: what loops add, and a number."""
 
 
-def _always_read(frame: Frame) -> frozenset[Read]:
-    """What the statement reads, whatever it chooses, by lanes a few elements apart."""
-    found = set[Read]()
-    for load in _unconditional(frame.stored):
-        assert isinstance(load.buffer, ir.Buffer)
-        fixed, moving = frame.space.offset(load.index, frame.places[load.buffer.name].shape).parted()
-        step = _step(moving)
-        if step:
-            found.add((load.buffer.name, step, _loops(fixed), fixed.offset))
-    return frozenset(found)
+def always_read(frame: Frame) -> frozenset[Read]:
+    """What the statement reads, whatever it chooses, by lanes that lie evenly apart; found once."""
+    if frame.beside is None:
+        found = set[Read]()
+        for load in _unconditional(frame.stored):
+            assert isinstance(load.buffer, ir.Buffer)
+            fixed, moving = frame.space.offset(load.index, frame.places[load.buffer.name].shape).parted()
+            pattern = classify(moving)
+            if isinstance(pattern, Strided):
+                found.add((load.buffer.name, pattern.step, loops_of(fixed), fixed.offset))
+        frame.beside = frozenset(found)
+    return frame.beside
 
 
 def before(frame: Frame, name: str, place: BufferAddress, fixed: Polynomial, moving: Polynomial) -> int | None:
@@ -40,13 +42,11 @@ def before(frame: Frame, name: str, place: BufferAddress, fixed: Polynomial, mov
     if not step:
         return None
     residue = fixed.offset % step
-    first, loops = fixed.offset - residue, _loops(fixed)
+    first, loops = fixed.offset - residue, loops_of(fixed)
     ours = place.spare >= (step - 1) * place.dtype.bytes and first >= 0 and _is_never_negative(frame, fixed)
     if ours:
         return residue
-    if frame.beside is None:  # asked for by lanes that lie apart only
-        frame.beside = _always_read(frame)
-    return residue if all((name, step, loops, first + beside) in frame.beside for beside in range(step)) else None
+    return residue if all((name, step, loops, first + beside) in always_read(frame) for beside in range(step)) else None
 
 
 def _unconditional(values: Iterable[ir.Expr]) -> Iterator[ir.Load]:
@@ -70,7 +70,8 @@ def _step(moving: Polynomial) -> int:
     return pattern.step if isinstance(pattern, Strided) and 1 < pattern.step <= LONGEST_STEP else 0
 
 
-def _loops(fixed: Polynomial) -> frozenset[object]:
+def loops_of(fixed: Polynomial) -> frozenset[object]:
+    """What loops add to an offset."""
     return frozenset(fixed.without_offset().terms.items())
 
 

@@ -38,7 +38,10 @@ class Units(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BufferFootprint:
-    """The part of a buffer that is touched; `place` is the first statement that does; `name` the buffer's."""
+    """The part of a buffer that is touched; `place` is the first statement that does; `name` the buffer's.
+
+    Of what is written at all a share is `dirty`: of two states of which one is read and the other written, half.
+    """
 
     access: LinearAccess
     sides: tuple[DimensionSpan, ...]
@@ -47,6 +50,7 @@ class BufferFootprint:
     streams: bool
     place: int
     name: str
+    dirty: float = 1.0
     counted: dict[int, Units] = field(default_factory=dict)
 
     def units(self, size: int) -> Units:
@@ -91,15 +95,16 @@ class BufferFootprint:
         """What all iterations of a loop touch of which this is one."""
         if all(loop.name not in terms for terms in self.access.terms):
             return self
-        sides = list(self.sides)
+        sides, dirty = list(self.sides), self.dirty
         for place, terms in enumerate(self.access.terms):
             if loop.name in terms:
                 coefficient, period = terms[loop.name]
+                dirty = dirty if period == math.inf else 1.0  # the states take turns
                 first, span, reached, places = sides[place]
                 each = abs(coefficient)
                 times = min(loop.trips, period) if each >= 1 else max(1.0, loop.trips * each)
                 sides[place] = DimensionSpan(first, span + min(each * (loop.trips - 1), period - 1), reached * times, places * times)
-        return BufferFootprint(self.access, tuple(sides), self.reads, self.writes, self.streams, self.place, self.name)
+        return BufferFootprint(self.access, tuple(sides), self.reads, self.writes, self.streams, self.place, self.name, dirty)
 
     def moves_with(self, other: BufferFootprint, inside: frozenset[str]) -> bool:
         """Do both move alike in the loops that are not `inside`?"""
@@ -113,8 +118,10 @@ class BufferFootprint:
 
     def joined(self, other: BufferFootprint) -> BufferFootprint:
         """What either touches."""
-        sides = []
+        sides, dirty = [], max(self.dirty, other.dirty)
         for left, right, extent in zip(self.sides, other.sides, self.access.extents, strict=True):
+            if self.writes != other.writes and (left.first + left.span <= right.first or right.first + right.span <= left.first):
+                dirty = min(dirty, (left if self.writes else right).span / (left.span + right.span))
             first = min(left.first, right.first)
             span = min(max(left.first + left.span, right.first + right.span) - first, max(extent, 1.0))
             more = span - max(left.span, right.span)
@@ -123,7 +130,7 @@ class BufferFootprint:
         written = self.writes or other.writes
         streams = written and all(box.streams for box in (self, other) if box.writes)
         read = self.reads or other.reads
-        return BufferFootprint(self.access, tuple(sides), read, written, streams and not read, self.place, self.name)
+        return BufferFootprint(self.access, tuple(sides), read, written, streams and not read, self.place, self.name, dirty)
 
 
 def sets_used(units: Units, line: int, sets: int) -> float:

@@ -17,8 +17,19 @@ from tensorlang.schedules.model import forwarding, recurrences, row_ends
 from tensorlang.schedules.model.conditions import MASK_REGISTERS, condition_slots, masked_load_slots, registers_of_masks
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Part, Statement, statements
-from tensorlang.schedules.model.touched import alike, crossings, elements_of, evict, places, repeats, shared, spanned
-from tensorlang.schedules.model.walks import UNROLLED
+from tensorlang.schedules.model.touched import (
+    LEAST_SLIDING,
+    alike,
+    crossings,
+    elements_of,
+    evict,
+    places,
+    repeats,
+    shared,
+    sliding,
+    spanned,
+)
+from tensorlang.schedules.model.walks import UNROLLED, LinearAccess
 
 STEP: Final = 2.0
 """Slots of a step of a serial loop: its counter, and the comparison with the jump. Beside those of its body, where that has some left."""
@@ -162,6 +173,11 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
                 each = min(float(lanes), vector.trips)
                 again = often / ports.narrow
                 shuffles = vectors * each * again
+        loaded_at: Collection[tuple[int, ...]] = offsets
+        if vector is not None and run is vector and access.element * 8 == statement.bits and _slides(access, machine) and copies[lane] > 1:
+            found = sliding(offsets, lanes, copies[lane])
+            loaded_at, shuffles = found.loads, shuffles + vectors * (1 - found.share)
+            vectors *= found.share
         waiting += shared(statement, moving, copies, vectors) if anew else 0.0
         touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
         lines.append((access.buffer.name, touched, touched * min(1.0, abs(stride) * access.element / machine.line)))
@@ -174,8 +190,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         if run is not None:
             whole = lanes if vector is None else min(float(lanes), vector.trips)
             parts = ports.narrow / often  # in which a unit takes a vector: one that lies inside of a line is no slower
-            if access.reads or parts == 1:
-                done *= 1 + crossings(access, moving, run.name, offsets, whole / each / parts, machine.line)
+            done *= 1 + crossings(access, moving, run.name, loaded_at, whole / each / parts, machine.line) / (1 if access.reads else parts)
         guarded += done if apart and not access.writes else 0.0
         loaded = done + (touched if access.asked else 0.0)
         moves.append(_Moves(moving.keys(), loaded if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept, picked))
@@ -195,6 +210,12 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         more, more_memory, _ = body.cycles(tile)
         arithmetic, memory = arithmetic + more * tile.share, memory + more_memory * tile.share
     return Cycles(arithmetic * times, memory * times, moved * times, ahead, asked, split, hinted)
+
+
+def _slides(access: LinearAccess, machine: Machine) -> bool:
+    """Are its registers as long as lines, and taken out of neighbouring ones where they are read a few elements on?"""
+    whole = machine.vector_bits == 8 * machine.line and access.element >= LEAST_SLIDING
+    return whole and access.reads and not access.writes and bool(access.offsets)
 
 
 class _Moves(NamedTuple):

@@ -78,7 +78,7 @@ class CacheTraffic:
         self.alone[key] = self.alone.get(key, 0.0) + moved * alone
         self.ahead[key] = self.ahead.get(key, 0.0) + moved * (1 - alone)
         if box.writes:
-            self.back[key] = self.back.get(key, 0.0) + moved
+            self.back[key] = self.back.get(key, 0.0) + moved * box.dirty
 
 
 def cache_geometries(machine: Machine) -> tuple[CacheGeometry, ...]:

@@ -101,7 +101,7 @@ class _Reader:
         self.splits = {relation.outer: relation for relation in splits}
         self.tiles = {relation.inner: relation for relation in splits}
         found = [*loops(self.nest.body)]
-        self.begins = {loop.loop: loop.lo for loop in found if not isinstance(loop.lo, Const)}
+        self.begins = self._beginnings(found)
         self.once = {loop.loop for loop in found if self._number(Binary("sub", loop.hi, loop.lo)) == 1}
         for relation in in_scope(self.nest, [loop.loop for loop in found]):
             for name in (relation.outer, relation.inner) if isinstance(relation, FuseRelation) else (relation.parent,):
@@ -109,6 +109,23 @@ class _Reader:
         for name in [*self.pending, *self.begins]:
             self._axis(name)
         self.cut = cut_loops(self.nest.body, self.linear)
+
+    def _beginnings(self, found: Iterable[For]) -> dict[str, Expr]:
+        """Where loops begin that others tell: of a clamp the side that counts in the middle of those."""
+        begins, middles = dict[str, Expr](), dict[str, float]()
+        for loop in found:
+            ends = self._middle(loop.lo, middles), self._middle(loop.hi, middles)
+            middles[loop.loop] = sum(end or 0.0 for end in ends) / 2
+            if not isinstance(loop.lo, Const):
+                begins[loop.loop] = self._counting(loop.lo, middles)
+        return begins
+
+    def _counting(self, bound: Expr, middles: Mapping[str, float]) -> Expr:
+        """The side of a clamp that counts there; what is no clamp as it is."""
+        while isinstance(bound, Binary) and bound.op in ("min", "max"):
+            left, right = self._middle(bound.left, middles) or 0.0, self._middle(bound.right, middles) or 0.0
+            bound = bound.left if (left <= right) == (bound.op == "min") else bound.right
+        return bound
 
     def _follow(self, relation: Relation) -> None:
         """What a relation says of the axes that it gives."""
@@ -152,8 +169,9 @@ class _Reader:
                 case Binary("floordiv", inner, Const(value)) if value:
                     parts.append((self.linear(inner), factor / float(value)))
                 case Binary("mod", inner, Const(value)) if value:
-                    terms = {name: Term(term.coefficient, float(value)) for name, term in self.linear(inner).items()}
-                    parts.append((terms, factor))
+                    within, walked = self._index(inner)
+                    literal += factor * _nearest(within, int(value))
+                    parts.append(({name: Term(term.coefficient, float(value)) for name, term in walked.items()}, factor))
                 case _:  # in the middle of the loops, a clamp does nothing, and `i ^ 4` is another neighbour than `i ^ 2`
                     sides = (atom.left, atom.right) if isinstance(atom, Binary) and atom.op in ("min", "max") else ()
                     clamped = [terms for terms in map(self.linear, sides) if terms][:1]
@@ -203,24 +221,24 @@ class _Reader:
             return 1.0
         return (self._number(Binary("sub", split.hi, split.lo)) or split.factor) / split.factor
 
-    def _middle(self, expr: Expr) -> float | None:
-        """The value of a bound in the middle of the loops around it; None where data decides."""
+    def _middle(self, expr: Expr, middles: Mapping[str, float] | None = None) -> float | None:
+        """The value of a bound in the middle of the loops around it, or where they are told to be; None where data decides."""
         match expr:
             case Const() | Dim():
                 return self._number(expr)
             case Axis(name):
-                return self._walked(self._axis(name))
+                return self._walked(self._axis(name)) if middles is None else middles.get(name, 0.0)
             case Unary("neg", operand):
-                inner = self._middle(operand)
+                inner = self._middle(operand, middles)
                 return None if inner is None else -inner
             case Binary(op, left, right) if op in ARITHMETIC:
-                one, other = self._middle(left), self._middle(right)
+                one, other = self._middle(left, middles), self._middle(right, middles)
                 return None if one is None or other is None else ARITHMETIC[op](int(one), int(other))
             case Compare(op, left, right):
-                one, other = self._middle(left), self._middle(right)
+                one, other = self._middle(left, middles), self._middle(right, middles)
                 return None if one is None or other is None else COMPARE[op](int(one), int(other))
             case Select(cond, yes, no):
-                return self._middle(yes if self._middle(cond) else no)
+                return self._middle(yes if self._middle(cond, middles) else no, middles)
             case _:
                 return None
 
@@ -392,6 +410,11 @@ class _Reader:
             made = self.made.get(getattr(expr.buffer, "name", ""), ()) if isinstance(expr, Load) else ()
             found = self.followed[number] = frozenset(own).union(made, *map(self._follows, children(expr)))
         return found
+
+
+def _nearest(place: int, period: int) -> int:
+    """A place in a ring as steps from its beginning, either way: `(i - 1) % n` is the neighbour of `i`."""
+    return (place + period // 2) % period - period // 2
 
 
 def _tells_where(expr: Expr) -> bool:

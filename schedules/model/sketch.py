@@ -87,6 +87,10 @@ class Sketch:
         self._substitute({outer: {fused: Term(1 / second.trips)}, inner: {fused: Term(1.0, second.trips)}})
         return fused
 
+    def skew(self, loop: str, by: str, factor: int) -> None:
+        """Let a loop count from `factor` further back in each iteration of another one."""
+        self._substitute({loop: {loop: Term(1.0), by: Term(-float(factor))}})
+
     def ask(self, buffers: Collection[str]) -> None:
         """Ask for what the statement reads of these buffers ahead."""
         accesses = tuple(access._replace(asked=access.asked or access.buffer.name in buffers) for access in self.statement.accesses)

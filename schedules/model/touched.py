@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
+from typing import Final, NamedTuple
 
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Statement
 from tensorlang.schedules.model.walks import LinearAccess
+
+LEAST_SLIDING: Final = 4
+"""Bytes of elements of which one instruction takes a register out of two, on every processor whose registers are as long as lines."""
 
 
 def alike(statement: Statement) -> Iterator[tuple[LinearAccess, set[tuple[int, ...]]]]:
@@ -83,15 +87,45 @@ def crossings(
     line: int,
     placed: int = 0,
 ) -> float:
-    """The share of contiguous vectors that lie on two lines: of those that begin at all multiples of what all steps are multiples of.
+    """The share of contiguous vectors that lie on two lines: of those at an offset that begin at all multiples of what all steps are.
 
     The buffer begins at a line, or at some multiple of `placed` bytes.
     """
     whole = int(lanes) * access.element
-    steps = [step for name, step in moving.items() if name != run]
-    steps += [sum(place * stride for place, stride in zip(offset, access.strides, strict=True)) for offset in offsets]
-    apart = math.gcd(whole, placed, *(round(step) * access.element for step in steps))
-    return max(0.0, min(whole, line) - apart) / line
+    steps = math.gcd(whole, placed, *(round(step) * access.element for name, step in moving.items() if name != run))
+    begins = (round(sum(place * stride for place, stride in zip(offset, access.strides, strict=True))) for offset in offsets)
+    return sum(max(0.0, min(whole, line) - math.gcd(steps, first)) for first in begins) / (line * len(offsets))
+
+
+class Sliding(NamedTuple):
+    """What a vector of several registers loads where a statement reads it again a few elements on (`emission.neighbours`).
+
+    `loads`: the offsets of the registers that are loaded, each as often as it is; `shuffled`: how many others are taken out of two of them.
+    """
+
+    loads: tuple[tuple[int, ...], ...]
+    shuffled: float
+
+    @property
+    def share(self) -> float:
+        """Of all registers those that are loaded."""
+        return len(self.loads) / (len(self.loads) + self.shuffled)
+
+
+def sliding(offsets: Collection[tuple[int, ...]], lanes: int, registers: int) -> Sliding:
+    """One vector of each row whole, of the others a few elements away the registers at its ends."""
+    rows: dict[tuple[int, ...], list[int]] = {}
+    for offset in offsets:
+        rows.setdefault(offset[:-1], []).append(offset[-1])
+    loads, shuffled = list[tuple[int, ...]](), 0
+    for row, places in rows.items():
+        middle = sorted(places)[len(places) // 2]
+        whole = min(places, key=lambda place: (place % lanes != 0, abs(place - middle)))
+        for place in places:
+            held = registers - 1 if place != whole and abs(place - whole) < lanes else 0
+            loads += [(*row, place)] * (registers - held)
+            shuffled += held
+    return Sliding(tuple(loads), shuffled)
 
 
 def spanned(

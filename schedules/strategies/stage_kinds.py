@@ -25,6 +25,7 @@ from tensorlang.schedules.strategies.rows.cut_sums import cut_sum
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.side_by_side import SideBySide
+from tensorlang.schedules.strategies.rows.sliding_rows import sliding_rows
 from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy, TileStrategy
 from tensorlang.schedules.strategies.rows.transpose import Transpose
 from tensorlang.schedules.strategies.windows.windows import Windows
@@ -73,7 +74,7 @@ class StageKinds:
             found = found or SideBySide.of(rows, self.machine, self.plain, alone=alone) or Columns.of(rows, self.machine, self.plain)
             if found is not None:
                 return found
-        rows = cut_sum(rows, self.plain, self.machine)
+        rows = sliding_rows(cut_sum(rows, self.plain, self.machine), self.plain, self.machine)
         return rows.asking_ahead(self.machine) if asks_ahead else rows
 
 
