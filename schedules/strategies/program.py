@@ -25,6 +25,7 @@ from tensorlang.schedules.strategies.analysis.stages import StageInfo, stages_of
 from tensorlang.schedules.strategies.contractions.contraction import Contraction
 from tensorlang.schedules.strategies.contractions.dot_products import dot_kernels
 from tensorlang.schedules.strategies.descent import OTHER_WAY
+from tensorlang.schedules.strategies.loops.aligned_rows import align_rows, read_around
 from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.placements.choices import Placements
 from tensorlang.schedules.strategies.placements.search import PlacementSearch
@@ -39,6 +40,7 @@ from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks, block_row
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy, TileStrategy
 from tensorlang.schedules.strategies.rows.steps import Steps
+from tensorlang.schedules.strategies.rows.time_tiles import TimeTiles
 from tensorlang.schedules.strategies.rows.turns import Turns
 from tensorlang.schedules.strategies.stage_steps import StageSteps
 from tensorlang.system.lazy import cached_property
@@ -210,7 +212,10 @@ class ProgramStrategy:
         alone = len(self._stages) == 1 and not recurs
         rows = placed or self._kinds.row(info, lanes=lanes, asks_ahead=not self._tiles, alone=alone)
         if isinstance(rows, RowVectors) and recurs:
-            return (Steps.of(rows, self._plain, self._parts, self.machine) if lanes else Turns.of(rows, self._plain)) or rows
+            if not lanes:
+                return Turns.of(rows, self._plain) or rows
+            given = rows, self._plain, self._parts, self.machine
+            return Steps.of(*given) or TimeTiles.of(*given) or rows
         return rows
 
     def _reads_itself(self, info: StageInfo) -> bool:
@@ -223,6 +228,15 @@ class ProgramStrategy:
     def _producers(self) -> frozenset[str]:
         """The stages that tiles place, which read them."""
         return frozenset(tile.producer.name for tile in self._tiles.values() if tile.producer is not None)
+
+    @cached_property
+    def _read_around(self) -> tuple[str, ...]:
+        """The intermediates that stages in rows alone touch, and read around an element of their own."""
+        tiled = [info for info in self._stages if info.name in self._tiles]
+        others = {tensor_of(load).name for info in tiled for load in info.loads} | {
+            buffer.name for info in tiled for buffer in info.store.buffers
+        }
+        return tuple(sorted(read_around(self._stages) - others))
 
     @cached_property
     def _consumers(self) -> frozenset[str]:
@@ -359,4 +373,6 @@ class ProgramStrategy:
             self.threads,
             sums_last=not self._tiles and not self.placed,
         )
-        return steps.appended(s, config, moved)
+        s = steps.appended(s, config, moved)
+        align_rows(s, self._read_around)
+        return s

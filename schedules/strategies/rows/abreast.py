@@ -11,6 +11,9 @@ before it of the next row are computed at once. Where a row needs what the row a
 
     for i_o: for j_o: unroll j_i: unroll i_i: S[i, j] = S[i, j - 1] + S[i - 1, j] + X[i, j]
     for i_o: for j_s: unroll i_i: S[i, j_s - i_i] = ...                                          # S[i - 1, j + 1] is read
+
+Threads share a wavefront by blocks of rows and elements that no longer wait for one another, or, where a loop around both carries sweeps of
+it, by bands of rows of several sweeps (`loops.waves`).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from typing import Any, Final
 
 from tensorlang.ir import Axis, Binary, For, Load
@@ -30,6 +34,8 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size, tensor_of
 from tensorlang.schedules.strategies.descent import CODE_COST, OTHER_WAY
+from tensorlang.schedules.strategies.loops.thread_loop import WORTH_THREADS
+from tensorlang.schedules.strategies.loops.waves import seconds_in_waves, share_in_waves
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.reordered import schedule_reordered
 from tensorlang.schedules.strategies.rows.rows import RowVectors
@@ -38,6 +44,10 @@ ROWS: Final = (4, 8, 16)
 """Rows that run together."""
 TILES: Final = (4, 8, 16)
 """Elements of each of them that are stored together."""
+BLOCKS: Final = (4, 6, 8, 12, 16, 24)
+"""Blocks into which loops are cut whose waves threads share."""
+BEHIND: Final = 2
+"""Bands that a sweep is behind the one before: it reads rows of the next band, and not of the one after."""
 MOST_COPIED: Final = 2048
 """Instructions of the copies of a tile in a default: so much is lowered twice inside of what is itself, edges apart from the interior."""
 
@@ -47,7 +57,7 @@ class Abreast:
     """A stage that reads its own past along its innermost loop, `along`, in several of the rows that the loop `across` counts.
 
     In `rows`, one by one, where `count` is 0. `skew`: how many elements each row is behind the one before; None where none of them waits
-    for another one, so that they are lanes.
+    for another one, so that they are lanes. `blocks`: into how many each loop that threads share waves of is cut; 0 where they do not.
     """
 
     rows: RowVectors
@@ -56,6 +66,7 @@ class Abreast:
     skew: int | None
     count: int = 0
     tile: int = 0
+    blocks: int = 0
 
     @property
     def name(self) -> str:
@@ -102,7 +113,29 @@ class Abreast:
                 seconds = estimated(self._sketched(plain, count, tile), machine.core).seconds * (1 + CODE_COST * copied * count * tile)
                 if seconds < least:
                     least, found = seconds, replace(self, count=count, tile=tile)
-        return found
+        return found if self.skew is None or not found.count else found.shared(least, machine.core.fork)
+
+    def shared(self, seconds: float, fork: float) -> Abreast:
+        """The same with the blocks that threads are predicted to share fastest, if they are worth it, of so many seconds on one."""
+        threads, sweeps = self.rows.threads, self._sweeps
+        least, found = seconds * WORTH_THREADS, 0
+        for blocks in BLOCKS if threads > 1 and (sweeps is not None or self._may_be_blocked) else ():
+            rows, behind, times = (blocks, 1, 1) if sweeps is None else (size(sweeps), BEHIND, prod(map(size, self.stage.outer[:-3])))
+            together = seconds_in_waves(seconds, rows, blocks, behind, threads, fork * self.stage.turns * times)
+            if together < least and size(self.across) >= blocks * self.count:
+                least, found = together, blocks
+        return replace(self, blocks=found)
+
+    @property
+    def _may_be_blocked(self) -> bool:
+        """Do blocks of rows and elements wait for those above and to the left alone?"""
+        return self.skew == 0 and len(self.stage.outer) == 2
+
+    @property
+    def _sweeps(self) -> For | None:
+        """The loop around both that carries one sweep after the other."""
+        around = self.stage.outer[-3] if len(self.stage.outer) > 2 else None
+        return around if around is not None and any(apart.get(around.loop) for apart in _distances(self.stage)) else None
 
     @property
     def _rows(self) -> tuple[int, ...]:
@@ -127,41 +160,58 @@ class Abreast:
 
     def default(self, prefix: str = "") -> dict[str, Any]:
         """The rows and the tile that the model names."""
-        return {f"{prefix}{self.name}": self.count, f"{prefix}tile": self.tile or self._tiles[0], **self.rows.default(prefix)}
+        found = {f"{prefix}{self.name}": self.count, f"{prefix}tile": self.tile or self._tiles[0], **self.rows.default(prefix)}
+        return found | ({f"{prefix}parallel": "outer"} if self.blocks else {})
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
         count, tile = config[f"{prefix}{self.name}"], config[f"{prefix}tile"]
-        cut = partial(self._skewed if self.skew else self._tiled, s, count, tile) if count else None
+        shared = alone and self.skew is not None and config.get(f"{prefix}parallel", "none") == "outer"
+        cut = partial(self._in_waves if shared else self._cut, s, count, tile) if count else None
         schedule_reordered(s, self.rows, config, prefix, cut, alone=alone)
 
-    def _tiled(self, s: Schedule, count: int, tile: int) -> str:
-        """Tiles of rows; the outermost loop."""
-        across_o, across_i = s.split(self.across.loop, count, "peel")
-        along_o, along_i = s.split(self.along.loop, tile, "peel")
-        order = [*self.stage.beside(self.across, self.along), across_o, along_o, along_i, across_i]
-        s.reorder(*order)
+    def _in_waves(self, s: Schedule, count: int, tile: int) -> str:
+        """Tiles of rows in blocks that threads share wave by wave, where that is legal; the outermost loop."""
+        blocks, outermost = self.blocks or BLOCKS[0], self.stage.outer[0].loop
+        if self._sweeps is None and not self._may_be_blocked:
+            return self._cut(s, count, tile)
+        bands, across = s.split(self.across.loop, -(-size(self.across) // (blocks * count)) * count, "peel")
+        if self._sweeps is not None:
+            share_in_waves(s, self._sweeps.loop, bands, BEHIND)
+            self._tiled(s, count, tile, across, self.along.loop)
+            return outermost
+        columns, along = s.split(self.along.loop, -(-size(self.along) // (blocks * tile)) * tile, "peel")
+        s.reorder(bands, columns, across, along)
+        share_in_waves(s, bands, columns, 1)
+        self._tiled(s, count, tile, across, along)
+        return bands
+
+    def _cut(self, s: Schedule, count: int, tile: int) -> str:
+        """Tiles of rows, inside of all other loops; the outermost loop."""
+        order = [*self.stage.beside(self.across, self.along), self.across.loop, self.along.loop]
+        if order != [loop.loop for loop in self.stage.outer]:
+            s.reorder(*order)
+        across_o = self._tiled(s, count, tile, self.across.loop, self.along.loop)
+        return order[0] if order[0] != self.across.loop else across_o
+
+    def _tiled(self, s: Schedule, count: int, tile: int, across: str, along: str) -> str:
+        """Tiles of rows, written out; the loop over them."""
+        across_o, across_i = s.split(across, count, "peel")
+        if self.skew:
+            s.skew(along, across_i, self.skew)
+            s.reorder(f"{along}_s", across_i)
+            behind = self.skew * (count - 1)  # at both ends not all of the rows run
+            s.peel(f"{along}_s", behind, behind)
+            along_i = s.split(f"{along}_s", tile, "peel")[1]
+        else:
+            along_o, along_i = s.split(along, tile, "peel")
+            s.reorder(along_o, along_i, across_i)
         if self.skew is None:
             s.vectorize(across_i)
         else:
             s.unroll(across_i)
         s.unroll(along_i)
-        return order[0]
-
-    def _skewed(self, s: Schedule, count: int, tile: int) -> str:
-        """Tiles of rows of which each is behind the one before; the ends, where not all of them run, on their own."""
-        assert self.skew
-        across_o, across_i = s.split(self.across.loop, count, "peel")
-        s.skew(self.along.loop, across_i, self.skew)
-        along = f"{self.along.loop}_s"
-        order = [*self.stage.beside(self.across, self.along), across_o, along, across_i]
-        s.reorder(*order)
-        behind = self.skew * (count - 1)
-        s.peel(along, behind, behind)
-        _, along_i = s.split(along, tile, "peel")
-        s.unroll(across_i)
-        s.unroll(along_i)
-        return order[0]
+        return across_o
 
 
 def _skew(distances: Sequence[Mapping[str, int]], across: str, along: str) -> int:

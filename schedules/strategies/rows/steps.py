@@ -35,6 +35,18 @@ MOST_KEPT: Final = 4
 """States that a ring holds at most where its places are written out."""
 
 
+def loop_over_time(rows: RowVectors, plain: Schedule) -> For | None:
+    """The loop of which each iteration makes the next state of a scan, by one stage with its lanes along rows; None where there is none."""
+    stage, own = rows.stage, {buffer.name for buffer in rows.stage.store.buffers}
+    reads_itself = any(tensor_of(load).name in own for load in stage.loads)
+    if not rows.may_be_reordered or not reads_itself or not all(map(is_literal, stage.outer)):
+        return None
+    around = [part for part in path_to_store(plain.nest, stage.store) if isinstance(part, For) and part not in stage.loops]
+    if not around or rows.vector is not stage.outer[-1] or {store.stage for store in stores(around[-1])} != {stage.name}:
+        return None
+    return around[-1]
+
+
 @dataclass(frozen=True, slots=True)
 class Steps:
     """A stage that makes the next state of each element from its last ones, in the loop `time`: in vectors, `together` steps written out.
@@ -60,14 +72,10 @@ class Steps:
     @classmethod
     def of(cls, rows: RowVectors, plain: Schedule, parts: Sequence[Part], machine: Processor) -> Steps | None:
         """The loop over steps; None where there is none, or elements look at others."""
-        stage, own = rows.stage, {buffer.name for buffer in rows.stage.store.buffers}
-        reads_itself = any(tensor_of(load).name in own for load in stage.loads)
-        if not rows.may_be_reordered or not reads_itself or not all(map(is_literal, stage.outer)):
+        time = loop_over_time(rows, plain)
+        if time is None:
             return None
-        around = [part for part in path_to_store(plain.nest, stage.store) if isinstance(part, For) and part not in stage.loops]
-        if not around or rows.vector is not stage.outer[-1] or {store.stage for store in stores(around[-1])} != {stage.name}:
-            return None
-        found = cls(rows, around[-1])
+        found = cls(rows, time)
         try:
             found._cut(plain.copy(), VECTORS[0], next(found._counts()))
         except (ScheduleError, StopIteration):
