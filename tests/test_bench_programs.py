@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from bench.programs import engines
-from bench.programs.__main__ import PROGRAMS, Part, Row, _same, left_out, line, means, page
+from bench.programs import engines, two_threads
+from bench.programs.__main__ import Part, Row, left_out, line, means, page
+from bench.programs.known import PROGRAMS
 from bench.programs.program import Program
+from bench.programs.timing import same
 from bench.programs.whole import FORMS, MODULES, dialects
 
 ABOUT = {"cpu": "a processor"}
@@ -39,7 +41,7 @@ def test_every_form_has_the_name_of_a_program(module: Any) -> None:
 @pytest.mark.parametrize("program", [KNOWN[name] for name in CHEAP], ids=CHEAP)
 def test_a_form_computes_what_the_program_computes(program: Program, xp: Any) -> None:
     outputs, given = program.define()
-    assert _same(engines.results(tl.build(outputs)(*given)), engines.results(FORMS[program.name](xp, *given)))
+    assert same(engines.results(tl.build(outputs)(*given)), engines.results(FORMS[program.name](xp, *given)))
 
 
 def test_torch_has_no_form_with_a_long_loop() -> None:
@@ -59,9 +61,9 @@ def test_a_peer_that_fails_gives_its_reason(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_results_of_another_shape_are_others() -> None:
-    assert _same((np.ones(3),), (np.ones(3),))
-    assert not _same((np.ones((3, 3)),), (np.ones(3),))
-    assert not _same((np.ones(3),), (np.ones(3), np.ones(3)))
+    assert same((np.ones(3),), (np.ones(3),))
+    assert not same((np.ones((3, 3)),), (np.ones(3),))
+    assert not same((np.ones(3),), (np.ones(3), np.ones(3)))
 
 
 def test_the_ratio_of_a_row_is_to_its_best_peer() -> None:
@@ -107,3 +109,7 @@ def test_a_row_on_the_screen_has_every_ratio() -> None:
         "far                        1000.0 us, numba     4000.0 (  4.00), jax     3000.0 (  3.00), torch     2000.0 (  2.00), "
         "ratio   2.00, two threads   1.50"
     )
+
+
+def test_what_is_over_in_a_moment_is_not_tried_on_two_threads() -> None:
+    assert two_threads.gains(["median"]) == {}

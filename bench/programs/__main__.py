@@ -5,47 +5,34 @@
 
 What is counted is the time of the process, not of the thread that calls: XLA computes what is not small on a thread of its own even
 where it is held to one, so that the caller's time would be next to nothing. Everybody has one thread, so the two are the same for
-others. What two threads gain is told by the clock on the wall, and no peer takes part in that.
+others. What two threads gain is told by the clock on the wall, in a process that loads no peer (`two_threads`).
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 import tensorlang as tl
 from bench.peers.tables import table
-from bench.programs import arrays, engines, fronts, images, linear, outside, pictures, recurrences
+from bench.programs import engines, two_threads
 from bench.programs.engines import PEERS, Call
+from bench.programs.known import PROGRAMS
 from bench.programs.program import Program
+from bench.programs.timing import ratio, same, turns
 from bench.run import machine
 from bench.sections import PAGE, name_of, written
-from tensorlang import kernels
 from tensorlang.autotune import tune
 from tensorlang.errors import did_you_mean
 
-MODULES: Final = (images, pictures, recurrences, fronts, arrays, linear, outside)
-PROGRAMS: Final = tuple(program for module in MODULES for program in module.PROGRAMS)
-TURNS: Final = 11
-LEAST: Final = 0.02
-"""Seconds of a sample, at least."""
 TRIALS: Final = 200
-NEAR: Final = 2e-3
-"""Relative error up to which sums that were added in another order are the same."""
-DIFFERENT: Final = 1e-3
-"""Whole numbers that may differ, as a share: steps of a bounded point at the edge, the nearer of two equal distances."""
-LONG: Final = 1e-3
-"""Seconds from which a program is worth two threads."""
 
 
 class Part(NamedTuple):
@@ -77,8 +64,11 @@ class Row:
         return min((part.ratio for part in self.peers.values()), default=None)
 
 
-def compared(program: Program, peers: Sequence[str], seconds: float = 0.0, *, threads: bool = False) -> Row:
-    """A program beside these peers, tuned before for at most so many `seconds`. Raises `SystemExit` where one computes something else."""
+def compared(program: Program, peers: Sequence[str], seconds: float = 0.0, two: float | None = None) -> Row:
+    """A program beside these peers, tuned before for at most so many `seconds`, and what `two` threads gain.
+
+    Raises `SystemExit` where one computes something else.
+    """
     outputs, given = program.define()
     start = time.perf_counter()
     kernel = tl.build(outputs)
@@ -95,16 +85,16 @@ def compared(program: Program, peers: Sequence[str], seconds: float = 0.0, *, th
         call = engines.compiled(peer, program, given, ours)
         if isinstance(call, str):
             absent[peer] = call
-        elif not _same(ours, engines.results(call())):
+        elif not same(ours, engines.results(call())):
             raise SystemExit(f"{program.name}: the kernel and {peer} differ")
         else:
             sides[peer] = call
     if seconds:
         tuned = tune(outputs, trials=TRIALS, budget=seconds, threads=1).kernel
         sides["tuned"] = lambda: tuned(*given, out=out)
-    samples = _turns(sides, time.process_time)
+    samples = turns(sides, time.process_time)
     medians = {name: statistics.median(taken) for name, taken in samples.items()}
-    parts = {name: Part(medians[name], _ratio(samples[name], samples["ours"])) for name in sides if name in peers}
+    parts = {name: Part(medians[name], ratio(samples[name], samples["ours"])) for name in sides if name in peers}
     best = min(parts, key=lambda name: parts[name].ratio, default=None)
     return Row(
         program.name,
@@ -113,61 +103,9 @@ def compared(program: Program, peers: Sequence[str], seconds: float = 0.0, *, th
         parts,
         absent,
         medians.get("tuned"),
-        _ratio(samples[best], samples["tuned"]) if seconds and best is not None else None,
-        _of_two(outputs, one, given, ours) if threads and medians["ours"] > LONG else None,
+        ratio(samples[best], samples["tuned"]) if seconds and best is not None else None,
+        two,
     )
-
-
-def _of_two(outputs: Any, one: Call, given: Sequence[Any], ours: Sequence[Any]) -> float:
-    """Time on one thread by that on two, with the schedule for two."""
-    kernel = kernels.compile(outputs, threads=2)
-    made = engines.results(kernel(*given))
-    if not _same(ours, made):
-        raise SystemExit(f"{kernel.name}: the kernels for one and for two threads differ")
-    out = made if len(made) > 1 else made[0]
-    samples = _turns({"one": one, "two": lambda: kernel(*given, out=out)}, time.perf_counter)
-    return _ratio(samples["one"], samples["two"])
-
-
-def _same(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
-    return [each.shape for each in ours] == [each.shape for each in theirs] and all(map(_agree, ours, theirs))
-
-
-def _agree(ours: Any, theirs: Any) -> bool:
-    if ours.dtype.kind in "iu":
-        return bool((ours != theirs).mean() <= DIFFERENT)
-    return bool(np.allclose(ours, theirs, rtol=NEAR, atol=NEAR))
-
-
-def _turns(sides: Mapping[str, Call], clock: Callable[[], float]) -> dict[str, list[float]]:
-    """Seconds of a call of each, a sample in every turn; each turn has an order of its own, so that none always follows the same one."""
-    counts = {name: _count(side, clock) for name, side in sides.items()}
-    samples: dict[str, list[float]] = {name: [] for name in sides}
-    order, drawn = list(sides), random.Random(0)
-    for _ in range(TURNS):
-        drawn.shuffle(order)
-        for name in order:
-            samples[name].append(_seconds(sides[name], counts[name], clock) / counts[name])
-    return samples
-
-
-def _ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
-    return statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
-
-
-def _seconds(side: Call, count: int, clock: Callable[[], float]) -> float:
-    start = clock()
-    for _ in range(count):
-        side()
-    return clock() - start
-
-
-def _count(side: Call, clock: Callable[[], float]) -> int:
-    side()
-    count = 1
-    while (taken := _seconds(side, count, clock)) < LEAST:
-        count = max(count + 1, int(1.2 * count * LEAST / max(taken, 1e-9)))
-    return count
 
 
 def means(rows: Sequence[Row]) -> Iterator[str]:
@@ -216,7 +154,7 @@ def page(rows: Sequence[Row], about: Mapping[str, Any], peers: Sequence[str]) ->
     if two:
         head += (
             f"`--threads`: time on one thread by that on two, on the wall, of {len(two)} programs that take more than "
-            f"{LONG * 1e3:.0f} ms: geometric mean {statistics.geometric_mean(two):.2f}, least {min(two):.2f}.\n\n"
+            f"{two_threads.LONG * 1e3:.0f} ms: geometric mean {statistics.geometric_mean(two):.2f}, least {min(two):.2f}.\n\n"
         )
         columns["two threads"] = [_shown(row.two) for row in rows]
     return head + table(list(columns), list(zip(*columns.values(), strict=True)))
@@ -266,13 +204,15 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.threads and len(os.sched_getaffinity(0)) < 2:
         parser.error("--threads needs two cores")
+    programs = list(chosen(options.names))
+    gains = two_threads.gains([program.name for program in programs]) if options.threads else {}
     tl.set_threads(1)
     peers = list(taking_part(options.peers))
     if not peers:
         raise SystemExit("no peer is left")
     rows: list[Row] = []
-    for program in chosen(options.names):
-        rows.append(compared(program, peers, options.tune, threads=options.threads))
+    for program in programs:
+        rows.append(compared(program, peers, options.tune, gains.get(program.name)))
         print(line(rows[-1]), flush=True)
     ratios = [row.ratio for row in rows if row.ratio is not None]
     if ratios:

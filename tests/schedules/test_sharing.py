@@ -3,6 +3,7 @@
 import pytest
 
 import tensorlang as tl
+from tensorlang import ir
 from tensorlang.codegen.target import target
 from tensorlang.ir import For
 from tensorlang.ir.traverse import statements
@@ -50,6 +51,19 @@ def test_a_default_whose_parts_are_even_forks_once(definition, threads: int) -> 
     shared = [part for part in statements(nest.body) if isinstance(part, For) and part.kind == "parallel"]
     around = {inner.loop for part in statements(nest.body) if isinstance(part, For) for inner in statements(part.body) if inner in shared}
     assert shared and not around
+
+
+@pytest.mark.parametrize("side", [7, 14, 28, 56])
+def test_an_image_alone_is_shared_by_rows_or_channels(side: int) -> None:
+    """Its batch has one iteration, which threads cannot share; what they share is forked for once, and has even parts."""
+    X, W = tl.placeholder((1, 64, side, side), name="X"), tl.placeholder((64, 64, 3, 3), name="W")
+    strategy = choose(tl.ops.conv2d(X, W, padding=1), target("znver4"), 2)
+    nest = strategy.schedule(strategy.default).nest
+    shared = [
+        part for part in statements(nest.body) if isinstance(part, For) and part.kind == "parallel" and part.loop.startswith("conv2d.")
+    ]
+    around = [part for part in statements(nest.body) if isinstance(part, For) and any(inner in shared for inner in statements(part.body))]
+    assert shared and all(part.lo == ir.const(0) and part.hi == ir.const(1) for part in around if part not in shared)
 
 
 def test_what_stands_in_the_steps_of_a_scan_forks_in_each() -> None:

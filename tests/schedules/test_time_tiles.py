@@ -94,11 +94,17 @@ def test_what_no_cache_holds_is_tiled_by_default(machine: str) -> None:
     core = target(machine).core
     side = int(2 * (core.caches[-1].size / 8) ** 0.5) // 16 * 16  # both states together are four times the last cache
     strategy = choose(stencil((side, side), 64, (1, 1)), target(machine), 1)
-    assert strategy.default["next.time"] > 1
+    assert strategy.default["next.time"] > 1 and strategy.space.contains(strategy.default)
     seconds = strategy.costs.seconds
     assert seconds(strategy.default) < 0.95 * seconds({**strategy.default, "next.time": 0})
     few = choose(stencil((48, 48), 64, (1, 1)), target(machine), 1)
     assert few.default["next.time"] == 0
+
+
+def test_a_default_is_a_point_of_its_space() -> None:
+    """Rows of three vectors cannot have four in flight, however long the columns are."""
+    strategy = choose(stencil((1 << 22, 40), 64, (1, 1)), target("znver4"), 1)
+    assert strategy.default["next.time"] > 1 and strategy.space.contains(strategy.default)
 
 
 def test_threads_share_waves_of_tiles() -> None:

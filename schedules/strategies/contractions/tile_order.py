@@ -6,12 +6,12 @@ blocks of rows. Outermost first, `jki` makes a panel of the vector operand for e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, NamedTuple
 
-from tensorlang.ir import Load
+from tensorlang.ir import For, Load
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.strategies.analysis.stages import size
 from tensorlang.schedules.strategies.contractions.micro_kernel import MicroKernel
@@ -119,8 +119,8 @@ class TileOrder:
     def shareable(self) -> dict[str, str]:
         """The loops that threads may share, by their values of the knob; "" stands for a tile loop, which a point makes."""
         outside, inside = self.kernel.roles.outside_panels, self.kernel.roles.inside_panels
-        found = {"rest": outside[0].loop} if outside else {}
-        found |= {"inside": inside[0].loop} if inside else {}
+        found = {"rest": _first(outside).loop} if outside else {}
+        found |= {"inside": _first(inside).loop} if inside else {}
         found |= {"vector": ""} | ({} if self.kernel.roles.row is None else {"row": ""})
         return found | ({"block": ""} if self.blocked else {})
 
@@ -131,7 +131,7 @@ class TileOrder:
         trips = {"j": -(-roles.vector.size // (self.kernel.lanes * config["vectors"])), "k": -(-size(roles.depth) // config["depth"])}
         trips["i"] = 1 if roles.row is None else -(-roles.row.size // config["rows"])
         forks = prod(map(size, outside))
-        loops = [ThreadLoop("rest", size(outside[0]), 1)] if forks > 1 else []
+        loops = [ThreadLoop("rest", size(_first(outside)), 1)] if forks > 1 else []
         packed = 0.0
         for letter in self.present(config):
             if letter == "b":
@@ -140,7 +140,7 @@ class TileOrder:
             if letter == "i":
                 packed = packing
                 if inside:
-                    loops.append(ThreadLoop("inside", size(inside[0]), forks, packed))
+                    loops.append(ThreadLoop("inside", size(_first(inside)), forks, packed))
                 forks *= prod(map(size, inside))
             if letter != "k":
                 loops.append(ThreadLoop({"j": "vector", "i": "row", "b": "block"}[letter], trips[letter], forks, packed))
@@ -151,6 +151,11 @@ class TileOrder:
 def is_packable(kernel: MicroKernel, loads: tuple[Load, ...]) -> bool:
     """Is it a choice whether the operands of a role are packed?"""
     return not kernel.fixed_packing and bool(loads) and kernel.roles.packable and kernel.roles.row is not None
+
+
+def _first(loops: Sequence[For]) -> For:
+    """The outermost loop of more than one iteration: an image alone leaves its rows to threads."""
+    return next((loop for loop in loops if size(loop) > 1), loops[0])
 
 
 def _outside(present: str, letter: str) -> str | None:

@@ -56,7 +56,7 @@ MOST_COPIED: Final = 2048
 class Abreast:
     """A stage that reads its own past along its innermost loop, `along`, in several of the rows that the loop `across` counts.
 
-    In `rows`, one by one, where `count` is 0. `skew`: how many elements each row is behind the one before; None where none of them waits
+    One by one, in `rows`, where `count` is 0. `skew`: how many elements each row is behind the one before; None where none of them waits
     for another one, so that they are lanes. `blocks`: into how many each loop that threads share waves of is cut; 0 where they do not.
     """
 
@@ -103,7 +103,8 @@ class Abreast:
     def sized(self, plain: Sequence[Part], machine: Processor) -> Abreast:
         """The same with the rows and the tile that the cost model names; those of more than one row have to be predicted faster."""
         sketch = Sketch.of(plain, self.stage.name)
-        least, found = estimated(numbered(sketch.parts()), machine.core).seconds * OTHER_WAY, self
+        alone = estimated(numbered(sketch.parts()), machine.core).seconds
+        least, found = alone * OTHER_WAY, self
         statement, each = sketch.statement, instructions(self.stage.store)
         copied = 1.0 if self.skew is None else statement.operations + len(statement.accesses)
         for count in self._rows:
@@ -113,7 +114,7 @@ class Abreast:
                 seconds = estimated(self._sketched(plain, count, tile), machine.core).seconds * (1 + CODE_COST * copied * count * tile)
                 if seconds < least:
                     least, found = seconds, replace(self, count=count, tile=tile)
-        return found if self.skew is None or not found.count else found.shared(least, machine.core.fork)
+        return found if self.skew is None else found.shared(least if found.count else alone, machine.core.fork)
 
     def shared(self, seconds: float, fork: float) -> Abreast:
         """The same with the blocks that threads are predicted to share fastest, if they are worth it, of so many seconds on one."""
@@ -122,7 +123,7 @@ class Abreast:
         for blocks in BLOCKS if threads > 1 and (sweeps is not None or self._may_be_blocked) else ():
             rows, behind, times = (blocks, 1, 1) if sweeps is None else (size(sweeps), BEHIND, prod(map(size, self.stage.outer[:-3])))
             together = seconds_in_waves(seconds, rows, blocks, behind, threads, fork * self.stage.turns * times)
-            if together < least and size(self.across) >= blocks * self.count:
+            if together < least and size(self.across) >= blocks * max(1, self.count):
                 least, found = together, blocks
         return replace(self, blocks=found)
 
@@ -167,24 +168,26 @@ class Abreast:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
         count, tile = config[f"{prefix}{self.name}"], config[f"{prefix}tile"]
         shared = alone and self.skew is not None and config.get(f"{prefix}parallel", "none") == "outer"
-        cut = partial(self._in_waves if shared else self._cut, s, count, tile) if count else None
+        cut = partial(self._in_waves if shared else self._cut, s, count, tile) if count or shared else None
         schedule_reordered(s, self.rows, config, prefix, cut, alone=alone)
 
     def _in_waves(self, s: Schedule, count: int, tile: int) -> str:
-        """Tiles of rows in blocks that threads share wave by wave, where that is legal; the outermost loop."""
-        blocks, outermost = self.blocks or BLOCKS[0], self.stage.outer[0].loop
+        """Tiles of rows, or rows one by one, in blocks that threads share wave by wave, where that is legal; the outermost loop."""
+        blocks, rows, outermost = self.blocks or BLOCKS[0], max(1, count), self.stage.outer[0].loop
         if self._sweeps is None and not self._may_be_blocked:
-            return self._cut(s, count, tile)
-        bands, across = s.split(self.across.loop, -(-size(self.across) // (blocks * count)) * count, "peel")
+            return self._cut(s, count, tile) if count else outermost
+        bands, across = s.split(self.across.loop, -(-size(self.across) // (blocks * rows)) * rows, "peel")
+        along = self.along.loop
         if self._sweeps is not None:
             share_in_waves(s, self._sweeps.loop, bands, BEHIND)
-            self._tiled(s, count, tile, across, self.along.loop)
-            return outermost
-        columns, along = s.split(self.along.loop, -(-size(self.along) // (blocks * tile)) * tile, "peel")
-        s.reorder(bands, columns, across, along)
-        share_in_waves(s, bands, columns, 1)
-        self._tiled(s, count, tile, across, along)
-        return bands
+        else:
+            outermost = bands
+            columns, along = s.split(along, -(-size(self.along) // (blocks * tile)) * tile, "peel")
+            s.reorder(bands, columns, across, along)
+            share_in_waves(s, bands, columns, 1)
+        if count:
+            self._tiled(s, count, tile, across, along)
+        return outermost
 
     def _cut(self, s: Schedule, count: int, tile: int) -> str:
         """Tiles of rows, inside of all other loops; the outermost loop."""

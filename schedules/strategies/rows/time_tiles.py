@@ -103,7 +103,8 @@ class TimeTiles:
         usual = self.rows.default()["vectors"]
         alone = estimated(self._sketched(plain, usual), machine.core).seconds
         least, found = (alone / threads + self.stage.turns * fork if self.rows.shared else alone) * OTHER_WAY, self
-        for vectors, steps, band in product(sorted({usual, max(usual, IN_FLIGHT)}), self._counts, self._widths):
+        in_flight = sorted({usual, *(count for count in self.rows.counts if count == IN_FLIGHT)})
+        for vectors, steps, band in product(in_flight, self._counts, self._widths):
             seconds = estimated(self._sketched(plain, vectors, steps, band), machine.core).seconds
             together = self._on_threads(seconds, steps, band, fork) if self._in_waves else seconds
             shared = together <= WORTH_THREADS * seconds

@@ -1,0 +1,10 @@
+"""All programs, by their modules."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bench.programs import arrays, fronts, images, linear, outside, pictures, recurrences
+
+MODULES: Final = (images, pictures, recurrences, fronts, arrays, linear, outside)
+PROGRAMS: Final = tuple(program for module in MODULES for program in module.PROGRAMS)

@@ -1,0 +1,45 @@
+"""What two threads gain, in a process of its own: peers bring OpenMP runtimes and threads, beside which ours sleep between two loops."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Final
+
+import tensorlang as tl
+from bench.programs.engines import results
+from bench.programs.known import PROGRAMS
+from bench.programs.timing import ratio, same, turns
+from tensorlang import kernels
+
+LONG: Final = 1e-3
+"""Seconds from which a program is worth two threads."""
+
+
+def gains(names: Sequence[str]) -> dict[str, float]:
+    """Time on one thread by that on two, each with its own schedule, of those that take long enough on one."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:
+        found = dict(zip(names, apart.map(_gain, names), strict=True))
+    return {name: gain for name, gain in found.items() if gain is not None}
+
+
+def _gain(name: str) -> float | None:
+    """Raises `SystemExit` where the two kernels compute something else."""
+    tl.set_threads(1)
+    outputs, given = next(program for program in PROGRAMS if program.name == name).define()
+    one = tl.build(outputs)
+    ours = results(one(*given))
+    out = ours if len(ours) > 1 else ours[0]
+    start = time.perf_counter()
+    one(*given, out=out)
+    if time.perf_counter() - start < LONG:
+        return None
+    two = kernels.compile(outputs, threads=2)
+    made = results(two(*given))
+    if not same(ours, made):
+        raise SystemExit(f"{name}: the kernels for one and for two threads differ")
+    other = made if len(made) > 1 else made[0]
+    samples = turns({"one": lambda: one(*given, out=out), "two": lambda: two(*given, out=other)}, time.perf_counter)
+    return ratio(samples["one"], samples["two"])
