@@ -19,6 +19,8 @@ from tensorlang.schedules.strategies.loops.thread_loop import ThreadLoop
 
 LANES, ROWS = "lanes", "rows"
 """Roles of operands."""
+COLUMNS: Final = "columns"
+"""The value of the knob for threads by which each has a stretch of the lanes' tiles, around all other loops."""
 ORDERS: Final = ("jki", "kji", "kij", "ijk")
 BLOCKED: Final = "kbji"
 """Panels of a part of the depth are packed once, and pass by a cache block of rows that stays in the second-level cache."""
@@ -121,31 +123,40 @@ class TileOrder:
         outside, inside = self.kernel.roles.outside_panels, self.kernel.roles.inside_panels
         found = {"rest": _first(outside).loop} if outside else {}
         found |= {"inside": _first(inside).loop} if inside else {}
-        found |= {"vector": ""} | ({} if self.kernel.roles.row is None else {"row": ""})
+        found |= {"vector": "", COLUMNS: ""} | ({} if self.kernel.roles.row is None else {"row": ""})
         return found | ({"block": ""} if self.blocked else {})
 
     def thread_loops(self, config: Mapping[str, Any], packing: float) -> list[ThreadLoop]:
         """The loops that threads may share at a point, with their trips, their forks, and which of the seconds of `packing` stay serial."""
         roles = self.kernel.roles
         outside, inside = roles.outside_panels, roles.inside_panels
-        trips = {"j": -(-roles.vector.size // (self.kernel.lanes * config["vectors"])), "k": -(-size(roles.depth) // config["depth"])}
-        trips["i"] = 1 if roles.row is None else -(-roles.row.size // config["rows"])
+        lanes, across = self.kernel.lanes * int(config["vectors"]), 1 if roles.row is None else roles.row.size
+        rows = 1 if roles.row is None else int(config["rows"])
+        trips = {"j": roles.vector.size // lanes, "i": across // rows, "k": -(-size(roles.depth) // config["depth"])}
+        rest = {"j": -(-(roles.vector.size % lanes) // self.kernel.lanes) / config["vectors"], "i": across % rows / rows}
         forks = prod(map(size, outside))
         loops = [ThreadLoop("rest", size(_first(outside)), 1)] if forks > 1 else []
-        packed = 0.0
-        for letter in self.present(config):
+        packed, present = 0.0, self.present(config)
+        if present[0] != "j" and trips["j"] > 1:
+            loops.append(ThreadLoop(COLUMNS, self.threads, 1, packing if config.get("pack_row") else 0.0))
+        for letter in present:
             if letter == "b":
                 packed = packing
-                trips["b"], trips["i"] = self.blocks(config), -(-trips["i"] // self.blocks(config))
+                trips["b"], trips["i"], rest["i"] = self.blocks(config), -(-trips["i"] // self.blocks(config)), 0.0
             if letter == "i":
                 packed = packing
                 if inside:
                     loops.append(ThreadLoop("inside", size(_first(inside)), forks, packed))
                 forks *= prod(map(size, inside))
             if letter != "k":
-                loops.append(ThreadLoop({"j": "vector", "i": "row", "b": "block"}[letter], trips[letter], forks, packed))
-            forks *= trips[letter]
+                name = {"j": "vector", "i": "row", "b": "block"}[letter]
+                loops.append(ThreadLoop(name, trips[letter], forks, packed, rest.get(letter, 0.0)))
+            forks *= trips[letter] + (rest.get(letter, 0.0) > 0)
         return loops
+
+    def stretch(self, config: Mapping[str, Any]) -> int:
+        """Tiles of lanes that each thread has, where they share the columns around all other loops."""
+        return -(-self.kernel.roles.vector.size // (self.kernel.lanes * int(config["vectors"]) * self.threads))
 
 
 def is_packable(kernel: MicroKernel, loads: tuple[Load, ...]) -> bool:

@@ -18,7 +18,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.stages import LoopGroup, is_literal, label, size, tail_of, tensor_of, whole_tiles
 from tensorlang.schedules.strategies.contractions.micro_kernel import MicroKernel
 from tensorlang.schedules.strategies.contractions.packing import pack
-from tensorlang.schedules.strategies.contractions.tile_order import LANES, ROWS, TileOrder
+from tensorlang.schedules.strategies.contractions.tile_order import COLUMNS as SHARED_COLUMNS, LANES, ROWS, TileOrder
 from tensorlang.schedules.strategies.loops.blocked_sums import (
     GROUP,
     TILE_BLOCK,
@@ -69,7 +69,9 @@ class Tiling:
         unrolled = [*roles.unrolled(last, row), *vectors]
         present = self.order.present(config)
         narrow = not cuts or self._fits(config)
-        columns = () if narrow else s.split(j_o, max(1, COLUMNS // (config["vectors"] * kernel.lanes)))
+        shared = config.get("parallel") == SHARED_COLUMNS
+        most = self.order.stretch(config) if shared else max(1, COLUMNS // (config["vectors"] * kernel.lanes))
+        columns = s.split(j_o, most) if shared or not narrow else ()
         j_o, outer["j"] = columns or (j_o, j_o)
         before = {outer.get("k"): reversed(cuts)}
         around = [*columns[:1], *(part for loop in self.order.around(present, outer) for part in (*before.get(loop, ()), loop))]
@@ -94,7 +96,8 @@ class Tiling:
         kernel.compute(s, j_i)
         for loop in unrolled:
             s.unroll(loop)
-        return {"vector": j_o} | {name: outer[letter] for letter, name in (("i", "row"), ("b", "block")) if letter in outer}
+        found = {"vector": j_o, SHARED_COLUMNS: (columns or (j_o,))[0]}
+        return found | {name: outer[letter] for letter, name in (("i", "row"), ("b", "block")) if letter in outer}
 
     def _pack(self, s: Schedule, config: Mapping[str, Any], outer: Mapping[str, str], inside: Mapping[str, str]) -> None:
         """Pack the operands that a point packs, each outside the loop that uses its panels again; roles have loops `inside` of the tile."""

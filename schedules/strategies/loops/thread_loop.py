@@ -30,17 +30,18 @@ class ThreadLoop:
     """A loop that threads may share.
 
     `name` is its value of the knob, `trips` its iterations, `forks` those of the loops around it, `serial` seconds of packing that stay
-    outside of it, on one thread.
+    outside of it, on one thread. `rest`: the part of an iteration that its last tile is, which is peeled and runs by itself.
     """
 
     name: str
     trips: int
     forks: int
     serial: float = 0.0
+    rest: float = 0.0
 
     def seconds(self, work: float, threads: int, fork: float) -> float:
         """The time of `work` shared seconds, the serial ones and the forks, on so many threads."""
-        longest = math.ceil(self.trips / threads) / max(1, self.trips)
+        longest = (math.ceil(self.trips / threads) + self.rest) / max(1.0, self.trips + self.rest)
         return work * longest + self.serial + self.forks * fork
 
 
