@@ -59,8 +59,8 @@ class Frame:
     `streamed` says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`), `lines` tells each
     instruction which line it comes from, where somebody asked, `part` is the function's own of what the caller may hand over (None where it
     hands over nothing), `limits` what dims can be, `stored` are the values of the statement and `beside` what it reads by lanes evenly
-    apart, once somebody asks (see `spans`), `chunks` the copies that the statement is one of (see `neighbours`), and `natural` are the loop
-    variables that are never negative.
+    apart, once somebody asks (see `spans`), `chunks` the copies that the statement is one of (see `neighbours`), `counters` are those of
+    parallel loops, which run one after the other (see `shares`), and `natural` are the loop variables that are never negative.
     """
 
     target: Target
@@ -91,6 +91,7 @@ class Frame:
     stored: tuple[ir.Expr, ...] = ()
     beside: frozenset[tuple[str, int, frozenset[object], int]] | None = None
     chunks: Chunks | None = None
+    counters: Value | None = None
     natural: frozenset[str] = frozenset()
 
     def fresh(self) -> None:

@@ -40,12 +40,14 @@ def parallel(frame: Frame, loop: ir.For, body: Body) -> None:
     builder = frame.builder
     lo, hi = loops.bounds(frame, loop)
     places = _used(frame, loop.body)
-    status, counters = frame.reserve(I32, "status"), frame.reserve(COUNTERS, "counters", LINE_BYTES)  # away from what is only read
+    status = frame.reserve(I32, "status")
+    if frame.counters is None:
+        frame.counters = frame.reserve(COUNTERS, "counters", LINE_BYTES)  # away from what is only read
     with builder.if_then(builder.icmp_signed("<", lo, hi)):
         builder.store(literal(I32, 0), status)
         part = frame.part if needs_heap(frame, allocations(loop.body)) else None
         threads = _threads(frame, builder.sub(hi, lo), part)
-        shares = Shares.begun(builder, lo, hi, threads, counters)
+        shares = Shares.begun(builder, lo, hi, threads, frame.counters)
         captured = [*(place.pointer for _, place in places), *frame.scalars.values(), *shares, status]
         if part is not None:
             turns = frame.reserve(I64, "turns", LINE_BYTES)

@@ -60,6 +60,14 @@ def test_every_iteration_of_a_loop_that_moves_is_of_one_share(run: Run, rows: in
         assert np.array_equal(found, np.ones((rows, tiles)))
 
 
+def test_loops_that_run_one_after_the_other_have_the_same_counters() -> None:
+    """Those of a program of a hundred parallel loops would be 400 KB of stack."""
+    y = arg("Y", 100, dtype=INT64)
+    first, second = (loop(name, 100, store(y, (Axis(name),), const(1), COUNT), "parallel") for name in "ij")
+    text = emit(Nest("f", (), (y,), (), Block((first, second))), target("native"), name="f")
+    assert len(re.findall(r'%"?counters[^=]*= alloca', text)) == 1
+
+
 STUBS = """
 define void @"GOMP_parallel"(ptr %body, ptr %data, i32 %threads, i32 %flags) {{
   call void %body(ptr %data)
