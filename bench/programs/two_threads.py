@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import statistics
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -18,11 +19,22 @@ LONG: Final = 1e-3
 """Seconds from which a program is worth two threads."""
 
 
+ROUNDS: Final = 3
+"""Times that all of them are measured, one after the other: somebody else may have the second core for seconds."""
+
+
 def gains(names: Sequence[str]) -> dict[str, float]:
-    """Time on one thread by that on two, each with its own schedule, of those that take long enough on one."""
+    """Time on one thread by that on two, each with its own schedule, of those that take long enough on one; the median of some rounds."""
+    found: dict[str, list[float]] = {}
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:
-        found = dict(zip(names, apart.map(_gain, names), strict=True))
-    return {name: gain for name, gain in found.items() if gain is not None}
+        for _ in range(ROUNDS):
+            names = [*found] or list(names)
+            for name, gain in zip(names, apart.map(_gain, names), strict=True):
+                if gain is not None:
+                    found.setdefault(name, []).append(gain)
+            if not found:
+                break
+    return {name: statistics.median(taken) for name, taken in found.items()}
 
 
 def _gain(name: str) -> float | None:
