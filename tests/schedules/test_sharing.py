@@ -7,6 +7,8 @@ import tensorlang as tl
 from tensorlang import ir
 from tensorlang.codegen.target import target
 from tensorlang.ir import For
+from tensorlang.ir.integers import value_of
+from tensorlang.ir.mentions import allocations
 from tensorlang.ir.traverse import statements
 from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.loops.thread_loop import ThreadLoop, cheapest_thread_loop
@@ -107,3 +109,12 @@ def test_columns_are_shared_where_parts_of_the_depth_stand_around_them() -> None
     assert strategy.default["order"][0] == "k" and strategy.default["parallel"] == "columns"
     loops = [part for part in statements(strategy.schedule(strategy.default).nest.body) if isinstance(part, For)]
     assert loops[0].kind == "parallel" and loops[0].hi == ir.const(4)
+
+
+def test_a_thread_keeps_partial_sums_of_a_few_columns_at_a_time() -> None:
+    """However many each has of a row: those of all would be more than a kernel may keep."""
+    A, B = tl.placeholder((1, 4096), name="A"), tl.placeholder((4096, 1 << 25), name="B")
+    strategy = choose(tl.ops.matmul(A, B), target("znver4"), 2)
+    s = strategy.schedule({**strategy.default, "parallel": "columns"})
+    assert not s.faults
+    assert all(value_of(extent, {}) <= 1024 for buffer in allocations(s.nest.body) for extent in buffer.shape)

@@ -69,12 +69,13 @@ class Tiling:
         unrolled = [*roles.unrolled(last, row), *vectors]
         present = self.order.present(config)
         narrow = not cuts or self._fits(config)
-        shared = config.get("parallel") == SHARED_COLUMNS
-        most = self.order.stretch(config) if shared else max(1, COLUMNS // (config["vectors"] * kernel.lanes))
-        columns = s.split(j_o, most) if shared or not narrow else ()
-        j_o, outer["j"] = columns or (j_o, j_o)
+        stretches = [self.order.stretch(config)] if config.get("parallel") == SHARED_COLUMNS else []
+        columns = list[str]()
+        for most in (*stretches, *([] if narrow else [max(1, COLUMNS // (config["vectors"] * kernel.lanes))])):
+            around_columns, outer["j"] = s.split(outer["j"], most)
+            columns.append(around_columns)
         before = {outer.get("k"): reversed(cuts)}
-        around = [*columns[:1], *(part for loop in self.order.around(present, outer) for part in (*before.get(loop, ()), loop))]
+        around = [*columns, *(part for loop in self.order.around(present, outer) for part in (*before.get(loop, ()), loop))]
         summed = [k if loop is roles.depth else replaced.get(loop.loop, loop.loop) for loop in stage.reduced]
         summed = [loop for loop in summed if loop]
         s.reorder(*around, *summed, *unrolled, j_i, *products)
@@ -96,7 +97,7 @@ class Tiling:
         kernel.compute(s, j_i)
         for loop in unrolled:
             s.unroll(loop)
-        found = {"vector": j_o, SHARED_COLUMNS: (columns or (j_o,))[0]}
+        found = dict.fromkeys(("vector", SHARED_COLUMNS), columns[0] if columns else j_o)
         return found | {name: outer[letter] for letter, name in (("i", "row"), ("b", "block")) if letter in outer}
 
     def _pack(self, s: Schedule, config: Mapping[str, Any], outer: Mapping[str, str], inside: Mapping[str, str]) -> None:
