@@ -17,8 +17,6 @@ from tensorlang import kernels
 
 LONG: Final = 1e-3
 """Seconds from which a program is worth two threads."""
-
-
 ROUNDS: Final = 3
 """Times that all of them are measured, one after the other: somebody else may have the second core for seconds."""
 
@@ -42,16 +40,14 @@ def _gain(name: str) -> float | None:
     tl.set_threads(1)
     outputs, given = next(program for program in PROGRAMS if program.name == name).define()
     one = tl.build(outputs)
-    ours = results(one(*given))
-    out = ours if len(ours) > 1 else ours[0]
+    out = one(*given)
     start = time.perf_counter()
     one(*given, out=out)
     if time.perf_counter() - start < LONG:
         return None
     two = kernels.compile(outputs, threads=2)
-    made = results(two(*given))
-    if not same(ours, made):
+    other = two(*given)
+    if not same(results(out), results(other)):
         raise SystemExit(f"{name}: the kernels for one and for two threads differ")
-    other = made if len(made) > 1 else made[0]
     samples = turns({"one": lambda: one(*given, out=out), "two": lambda: two(*given, out=other)}, time.perf_counter)
     return ratio(samples["one"], samples["two"])

@@ -157,6 +157,14 @@ def classify(changing: Polynomial) -> Pattern:
     return Strided(moving[LANE,]) if moving.keys() == {(LANE,)} else Varying()
 
 
+class _Facts(NamedTuple):
+    """An expression, which has to live as long as it is known by its place; its axes; does it load?"""
+
+    expr: ir.Expr
+    axes: list[str]
+    loaded: bool
+
+
 @dataclass(slots=True)
 class PolynomialScope:
     """The loop variables in scope, each as a polynomial, and the expressions that were taken whole.
@@ -170,7 +178,7 @@ class PolynomialScope:
     opaque: dict[str, ir.Expr] = field(default_factory=dict)
     names: dict[tuple[int, ...], str] = field(default_factory=dict)
     quotients: dict[tuple[frozenset[tuple[Monomial, int]], int], ir.Expr] = field(default_factory=dict)
-    facts: dict[int, tuple[ir.Expr, list[str], bool]] = field(default_factory=dict)
+    facts: dict[int, _Facts] = field(default_factory=dict)
     offsets: dict[tuple[int, int], tuple[object, object, Summands | None]] = field(default_factory=dict)
     depth: int = 0
 
@@ -179,7 +187,7 @@ class PolynomialScope:
         """The loop variables that come into scope inside go out of it again, and quotients of them."""
         depth, axes, quotients = self.depth, dict(self.axes), dict(self.quotients)
         yield
-        kept = (key for key, found in self.quotients.items() if all(axes.get(name) is self.axes[name] for name in axes_of(found)))
+        kept = (key for key, found in self.quotients.items() if all(axes.get(name) is self.axes[name] for name in self._facts(found).axes))
         self.quotients = quotients | {key: self.quotients[key] for key in kept}
         self.depth, self.axes = depth, axes
 
@@ -198,7 +206,7 @@ class PolynomialScope:
         """Give a loop variable another value; a quotient that was written over the former one no longer stands for its dividend."""
         self.axes[name] = value
         self.turns[name] = self.turns.get(name, 0) + 1
-        for key in [key for key, quotient in self.quotients.items() if name in axes_of(quotient)]:
+        for key in [key for key, quotient in self.quotients.items() if name in self._facts(quotient).axes]:
             del self.quotients[key]
 
     def polynomial(self, expr: ir.Expr) -> Polynomial:
@@ -248,14 +256,19 @@ class PolynomialScope:
 
     def whole(self, expr: ir.Expr) -> Polynomial:
         """An expression as one atom; the same expression over the same bindings is the same atom."""
-        if id(expr) not in self.facts:
-            self.facts[id(expr)] = expr, sorted(axes_of(expr)), any(isinstance(node, ir.Load) for node in walk(expr))
-        _, axes, loaded = self.facts[id(expr)]
+        _, axes, loaded = self._facts(expr)
         name = self.names.setdefault((id(expr), *(self.turns.get(axis, 0) for axis in axes)), f"?{len(self.names)}")
         self.opaque[name] = expr
         atoms = [atom for axis in axes for atom in self.atoms(self.axes[axis])]
         depth = max((atom.depth for atom in atoms if not atom.varying), default=0)
         return of(Atom(_LOADED + depth if loaded else depth, name, varying=any(atom.varying for atom in atoms)))
+
+    def _facts(self, expr: ir.Expr) -> _Facts:
+        """The axes of an expression, found once, and whether it loads."""
+        known = self.facts.get(id(expr))
+        if known is None:
+            known = self.facts[id(expr)] = _Facts(expr, sorted(axes_of(expr)), any(isinstance(node, ir.Load) for node in walk(expr)))
+        return known
 
     @staticmethod
     def atoms(polynomial: Polynomial) -> Iterable[Atom]:

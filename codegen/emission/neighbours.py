@@ -24,9 +24,8 @@ from tensorlang.codegen.emission.memory import BufferAddress, Held, address
 from tensorlang.codegen.emission.spans import always_read, loops_of
 from tensorlang.codegen.emission.types import I64, Value, literal, shaped
 from tensorlang.ir.machine import LINE_BYTES
+from tensorlang.schedules.model.touched import LEAST_SLIDING, loaded_whole
 
-LEAST_BYTES: Final = 4
-"""Bytes of elements of which one instruction takes a register out of two, on every processor with such long ones."""
 _LANE: Final = of(LANE)
 
 
@@ -40,14 +39,14 @@ def chunks_of(loop: ir.For) -> Chunks | None:
 def held(frame: Frame, name: str, place: BufferAddress, base: Value, fixed: Polynomial, moving: Polynomial) -> Held | None:
     """The registers that hold what is read of a buffer from `fixed` on, behind `base`; None where it is loaded by itself."""
     chunks, target = frame.chunks, frame.target
-    whole = frame.lanes * place.dtype.bits == target.vector_bits == 8 * LINE_BYTES and place.dtype.bytes >= LEAST_BYTES
+    whole = frame.lanes * place.dtype.bits == target.vector_bits == 8 * LINE_BYTES and place.dtype.bytes >= LEAST_SLIDING
     if chunks is None or not whole or frame.mask is not None or moving != _LANE:
         return None
     loops = loops_of(fixed)
-    near = sorted(offset for buffer, step, around, offset in always_read(frame) if (buffer, step, around) == (name, 1, loops))
+    near = [offset for buffer, step, around, offset in always_read(frame) if (buffer, step, around) == (name, 1, loops)]
     if fixed.offset not in near or len(near) < 2:
         return None
-    loaded = min(near, key=lambda offset: (offset % frame.lanes != 0, abs(offset - near[len(near) // 2])))
+    loaded = loaded_whole(near, frame.lanes)
     here = frame.space.polynomial(ir.Axis(chunks.axis)).offset
     before, first = divmod(fixed.offset - loaded, frame.lanes)
     numbers = (before,) if first == 0 else (before, before + 1)

@@ -16,7 +16,7 @@ from tensorlang.schedules.legality.code_size import NEAR
 from tensorlang.schedules.model import forwarding, recurrences, row_ends
 from tensorlang.schedules.model.conditions import MASK_REGISTERS, condition_slots, masked_load_slots, registers_of_masks
 from tensorlang.schedules.model.machine import Machine
-from tensorlang.schedules.model.parts import Loop, Part, Statement, statements
+from tensorlang.schedules.model.parts import Loop, Part, Statement, paths, statements
 from tensorlang.schedules.model.touched import (
     LEAST_SLIDING,
     alike,
@@ -84,7 +84,7 @@ def _issued(parts: tuple[Part, ...], machine: Machine, times: float, around: tup
     step = STEP if around else 0.0
     for part in parts:
         if _is_body(part):
-            for statement, path in _paths(part, ()):
+            for statement, path in paths((part,)):
                 yield statement.place, _body(statement, path, around, machine, times, step)
                 step = 0.0
         elif isinstance(part, Loop):
@@ -98,14 +98,6 @@ def _issued(parts: tuple[Part, ...], machine: Machine, times: float, around: tup
 
 def _is_body(part: Part) -> bool:
     return isinstance(part, Statement) or (part.kind in UNROLLED and all(map(_is_body, part.body)))
-
-
-def _paths(part: Part, path: tuple[Loop, ...]) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:
-    if isinstance(part, Loop):
-        for inner in part.body:
-            yield from _paths(inner, (*path, part))
-    else:
-        yield part, path
 
 
 def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...], machine: Machine, times: float, step: float) -> Cycles:
@@ -174,7 +166,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
                 again = often / ports.narrow
                 shuffles = vectors * each * again
         loaded_at: Collection[tuple[int, ...]] = offsets
-        if vector is not None and run is vector and access.element * 8 == statement.bits and _slides(access, machine) and copies[lane] > 1:
+        if vector is not None and run is vector and copies[lane] > 1 and _slides(access, statement, machine):
             found = sliding(offsets, lanes, copies[lane])
             loaded_at, shuffles = found.loads, shuffles + vectors * (1 - found.share)
             vectors *= found.share
@@ -212,10 +204,10 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     return Cycles(arithmetic * times, memory * times, moved * times, ahead, asked, split, hinted)
 
 
-def _slides(access: LinearAccess, machine: Machine) -> bool:
+def _slides(access: LinearAccess, statement: Statement, machine: Machine) -> bool:
     """Are its registers as long as lines, and taken out of neighbouring ones where they are read a few elements on?"""
-    whole = machine.vector_bits == 8 * machine.line and access.element >= LEAST_SLIDING
-    return whole and access.reads and not access.writes and bool(access.offsets)
+    whole = access.element * 8 == statement.bits and machine.vector_bits == 8 * machine.line and access.element >= LEAST_SLIDING
+    return whole and not access.writes and bool(access.offsets)
 
 
 class _Moves(NamedTuple):

@@ -6,10 +6,9 @@ the two sides of a condition on loops the one that later iterations take is coun
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
 
 from tensorlang.ir import (
     Alloc,
@@ -17,8 +16,6 @@ from tensorlang.ir import (
     Binary,
     Block,
     Buffer,
-    Call,
-    Cast,
     Compare,
     Const,
     Dim,
@@ -26,9 +23,7 @@ from tensorlang.ir import (
     For,
     FuseRelation,
     If,
-    Load,
     Nest,
-    Param,
     Relation,
     Select,
     SplitRelation,
@@ -41,25 +36,14 @@ from tensorlang.ir.integers import ARITHMETIC, ASSUMED_EXTENT, COMPARE
 from tensorlang.ir.linear import linear
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and, walk
-from tensorlang.schedules.legality.code_size import function_size
+from tensorlang.ir.traverse import axes_of, walk
 from tensorlang.schedules.model.domains import Domain, conditions_on, cut_loops, cuts
 from tensorlang.schedules.model.hints import hinted
 from tensorlang.schedules.model.latencies import latencies
-from tensorlang.schedules.model.parts import Apart, Divided, Loop, Part, Statement, slots_of
+from tensorlang.schedules.model.operations import Operations
+from tensorlang.schedules.model.parts import Apart, Loop, Part, Statement, slots_of
 from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, runs_of
 from tensorlang.schedules.rewriting.edit import loops
-
-EXTREMUM: Final = 3.0
-"""Slots of a minimum or maximum of floats, which gives a NaN where one is: the instruction, a comparison, a choice."""
-DIVISION: Final = 5.0
-"""Slots of a division of integers in lanes, in multiply-adds: by floats that hold its quotient. Floats have a unit of their own."""
-NARROW: Final = 32
-"""Bits of the numbers whose divisions a machine's description tells; wider ones take the divider for longer as they are wider."""
-HALF: Final = 0.5
-"""What is left of a power of two without its exponent."""
-ROOTS: Final[Mapping[str, tuple[float, float]]] = {"sqrt": (0.0, 1.0), "rsqrt": (1.0, 1.0)}
-"""Divisions and square roots of functions that are these."""
 
 
 def program(nest: Nest, dims: Mapping[str, int] | None = None) -> tuple[Part, ...]:
@@ -82,13 +66,6 @@ class _Reader:
     middles: dict[str, float] = field(default_factory=dict)
     around: list[Around] = field(default_factory=list)
     made: dict[str, frozenset[str]] = field(default_factory=dict)
-    asked: dict[frozenset[str], None] = field(default_factory=dict)
-    edges: dict[frozenset[str], float] = field(default_factory=dict)
-    divided: list[Divided] = field(default_factory=list)
-    work: dict[frozenset[str], float] = field(default_factory=dict)
-    followed: dict[int, frozenset[str]] = field(default_factory=dict)
-    sums: float = 0.0
-    light: float = 0.0
     hinted: frozenset[str] = frozenset()
     numbering: Numbering = field(default_factory=Numbering)
     domain: Domain = field(default_factory=Domain)
@@ -290,17 +267,16 @@ class _Reader:
 
     def _statement(self, store: Store) -> Statement:
         self.count += 1
-        reads: dict[int, LinearAccess] = {}
-        self.asked, self.edges, self.divided, self.work, self.followed, self.sums, self.light = {}, {}, [], {}, {}, 0.0, 0.0
-        operations = sum(self._operations(value, reads, set()) for value in store.values)
-        work, kinds = dict(self.work), (self.sums, self.light)
+        counted = Operations(self._axis, partial(self._access, reads=True, writes=False), self.made, self.numbering)
+        operations = counted.count(store.values)
+        work, kinds = dict(counted.work), (counted.sums, counted.light)
         sums = store.reducer is not None and all(isinstance(value, Binary) and value.op == "mul" for value in store.values)
         combines = store.reducer is not None
-        joining = sum(self._operations(result, reads, set()) for result in store.reducer.results) if store.reducer is not None else 0.0
+        joining = counted.count(store.reducer.results) if store.reducer is not None else 0.0
         if store.reducer is not None and not (sums and store.reducer.name == "sum"):  # a product is summed by the same instruction
-            operations, kinds = operations + joining, (self.sums, self.light)
+            operations, kinds = operations + joining, (counted.sums, counted.light)
         writes = [self._access(buffer, store.index, reads=combines, writes=True, streams=store.stream) for buffer in store.buffers]
-        accesses = (*reads.values(), *writes)
+        accesses = (*counted.reads.values(), *writes)
         moving = frozenset(name for access in writes for terms in access.terms for name in terms)
         moving = moving.union(*(self.made.get(buffer.name, ()) for buffer in store.buffers))
         bits = max(access.buffer.dtype.bits for access in accesses)
@@ -314,10 +290,10 @@ class _Reader:
             combines,
             joining,
             bits,
-            tuple(self.asked),
-            self._carried(store, reads.values()),
-            tuple(map(Apart._make, self.edges.items())),
-            tuple(self.divided),
+            tuple(counted.asked),
+            self._carried(store, counted.reads.values()),
+            tuple(map(Apart._make, counted.edges.items())),
+            tuple(counted.divided),
             tuple(Apart(loops, own) for loops, own in work.items() if loops != moving.union(*work)),
             *kinds,
         )
@@ -351,72 +327,7 @@ class _Reader:
             known = self.shapes[buffer.name] = extents, tuple(reversed(strides)) if extents else ()
         return known
 
-    def _operations(self, expr: Expr, reads: dict[int, LinearAccess], seen: set[int]) -> float:
-        """Issue slots of an expression, equal parts once; what only says where (indices, conditions on loops) costs nothing."""
-        if isinstance(expr, Const | Axis | Dim) or (number := self.numbering.number(expr)) in seen:
-            return 0.0
-        seen.add(number)
-        own = 0.0
-        match expr:
-            case Load(buffer, index):
-                if isinstance(buffer, Buffer):
-                    reads[number] = self._access(buffer, index, reads=True, writes=False)
-                return sum(self._operations(part, reads, seen) for part in index if not _tells_where(part))
-            case Binary("div", _, by) if dtype_of(expr).is_floating:
-                own = 1.0
-                if not isinstance(by, Const) or math.frexp(by.value)[0] != HALF:  # a power of two is a factor
-                    self._divide(expr, 1.0, 0.0)
-            case Binary("div" | "floordiv" | "mod"):
-                own = DIVISION
-            case Binary("min" | "max") if dtype_of(expr).is_floating:
-                own = EXTREMUM
-            case Call(function):
-                own = float(function_size(expr, expr.dtype))
-                if function in ROOTS:
-                    self._divide(expr, *ROOTS[function])
-            case Compare() | Binary() if _tells_where(expr):
-                return 0.0
-            case Select(cond, yes, no) if _tells_where(cond):
-                for part in sides_of_and(cond):
-                    self.asked[frozenset(name for axis in axes_of(part) for name in self._axis(axis))] = None
-                if isinstance(yes, Load) and isinstance(no, Const) and not no.value:  # a masked load has zeros where it is off
-                    return self._operations(yes, reads, seen)
-                follows = self._follows(cond)
-                self.edges[follows] = self.edges.get(follows, 0.0) + 1.0
-                own = 1.0
-            case Binary() | Compare() | Unary() | Cast() | Select():
-                own = 1.0
-            case _:
-                pass
-        if own:
-            op = expr.op if isinstance(expr, Binary) and dtype_of(expr).is_floating else ""
-            self.sums += own if op in ("add", "sub") else 0.0
-            self.light += own if op not in ("add", "sub", "mul") else 0.0
-            follows = self._follows(expr)
-            self.work[follows] = self.work.get(follows, 0.0) + own
-        return own + sum(self._operations(part, reads, seen) for part in children(expr))
-
-    def _divide(self, expr: Expr, divisions: float, roots: float) -> None:
-        """Count what the divider does for a node, in each iteration of the loops that its operands move with."""
-        wide = max(1.0, dtype_of(expr).bits / NARROW)
-        self.divided.append(Divided(self._follows(expr), divisions * wide, roots * wide))
-
-    def _follows(self, expr: Expr) -> frozenset[str]:
-        """The loops in each iteration of which an expression has another value, as far as is known."""
-        number = self.numbering.number(expr)
-        found = self.followed.get(number)
-        if found is None:
-            own = self._axis(expr.name) if isinstance(expr, Axis) else ()
-            made = self.made.get(getattr(expr.buffer, "name", ""), ()) if isinstance(expr, Load) else ()
-            found = self.followed[number] = frozenset(own).union(made, *map(self._follows, children(expr)))
-        return found
-
 
 def _nearest(place: int, period: int) -> int:
     """A place in a ring as steps from its beginning, either way: `(i - 1) % n` is the neighbour of `i`."""
     return (place + period // 2) % period - period // 2
-
-
-def _tells_where(expr: Expr) -> bool:
-    """Is an expression made of loops, dims and literals alone?"""
-    return not isinstance(expr, Load | Call | Cast | Param) and all(map(_tells_where, children(expr)))

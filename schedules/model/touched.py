@@ -112,6 +112,13 @@ class Sliding(NamedTuple):
         return len(self.loads) / (len(self.loads) + self.shuffled)
 
 
+def loaded_whole(places: Collection[int], lanes: int) -> int:
+    """Of vectors that begin at several places of a row, the one of which others are taken: at a line if one is, else in the middle."""
+    ordered = sorted(places)
+    middle = ordered[len(ordered) // 2]
+    return min(ordered, key=lambda place: (place % lanes != 0, abs(place - middle)))
+
+
 def sliding(offsets: Collection[tuple[int, ...]], lanes: int, registers: int) -> Sliding:
     """One vector of each row whole, of the others a few elements away the registers at its ends."""
     rows: dict[tuple[int, ...], list[int]] = {}
@@ -119,8 +126,7 @@ def sliding(offsets: Collection[tuple[int, ...]], lanes: int, registers: int) ->
         rows.setdefault(offset[:-1], []).append(offset[-1])
     loads, shuffled = list[tuple[int, ...]](), 0
     for row, places in rows.items():
-        middle = sorted(places)[len(places) // 2]
-        whole = min(places, key=lambda place: (place % lanes != 0, abs(place - middle)))
+        whole = loaded_whole(places, lanes)
         for place in places:
             held = registers - 1 if place != whole and abs(place - whole) < lanes else 0
             loads += [(*row, place)] * (registers - held)

@@ -45,7 +45,7 @@ _SPREAD: Final = (-INDEX_LIMIT, INDEX_LIMIT)
 _LINEAR: Final = ("add", "sub", "mul")
 _MAX_NESTED: Final = 2
 """Choices inside the conditions of others that are taken apart: each takes several times what is inside it."""
-_NEGATED: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+NEGATED: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
 
 def values(expr: Expr, known: Ranges = NOTHING) -> Interval:
@@ -64,7 +64,7 @@ def negated(expr: Expr) -> Expr:
         case Unary("not", value):
             return value
         case Compare(op, left, right) if not dtype_of(left).is_floating:
-            return Compare(_NEGATED[op], left, right)
+            return Compare(NEGATED[op], left, right)
         case Binary("and" | "or" as op, left, right):
             return Binary("or" if op == "and" else "and", negated(left), negated(right))
         case _:
@@ -233,7 +233,7 @@ class Bounds:
                 case Compare(op, left, right) if op != "ne" and dtype_of(left).is_floating:
                     nan = False
                 case Unary("not", Compare(op, left, right)) if op != "eq" and dtype_of(left).is_floating:
-                    op, nan = _NEGATED[op], True
+                    op, nan = NEGATED[op], True
                 case _:
                     continue
             if op in ("gt", "ge"):

@@ -11,25 +11,23 @@ So what a formula excludes is impossible, and a point of it is possible but for 
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from tensorlang.algebra.bounds import INDEX_LIMIT, Bounds, chooses, identity_loses, is_single, negated
-from tensorlang.algebra.extrema import by_sides
-from tensorlang.algebra.interval import exact_integers, inside, whole
+from tensorlang.algebra.bounds import INDEX_LIMIT, NEGATED, Bounds, chooses, identity_loses, is_single, negated
+from tensorlang.algebra.extrema import by_sides, side_of
+from tensorlang.algebra.integral import MIRRORED, of_integers
+from tensorlang.algebra.interval import inside, whole
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Reduce, Select, Unary
-from tensorlang.ir.dtype import BOOL, INT64, DType
+from tensorlang.ir.dtype import BOOL, DType
 from tensorlang.ir.traverse import dtype_of, map_children, substitute
 
 MAX_RUNS: Final = 8
 MAX_PAIRS: Final = 6
 _COMPARE: Final = {"eq": "=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_MIRRORED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
-_NEGATED: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
 
 @dataclass(slots=True)
@@ -68,11 +66,11 @@ class Formula:
             case Compare(op, Select(cond, yes, no) as left, right) if dtype_of(right).is_floating and _or_constant(left):
                 return self.boolean(Select(cond, Compare(op, yes, right), Compare(op, no, right)), here, holds=holds)
             case Compare(op, left, right) if dtype_of(left).is_floating and _or_constant(right):
-                return self.boolean(Compare(_MIRRORED[op], right, left), here, holds=holds)
+                return self.boolean(Compare(MIRRORED[op], right, left), here, holds=holds)
             case Call("isnan", (value,)) if not here.floats(value).nan:
                 return "1 = 0" if holds else "1 = 1"
             case Compare(op, left, right) if dtype_of(left).is_floating:
-                whole_numbers = _of_integers(op, left, right, here)
+                whole_numbers = of_integers(op, left, right, here)
                 if whole_numbers is None:
                     return f"{self.variable(expr)} = {int(holds)}"
                 return self.boolean(whole_numbers, here, holds=holds)
@@ -93,7 +91,7 @@ class Formula:
 
     def _compared(self, op: str, left: Expr, right: Expr, here: Bounds, holds: bool = True) -> str:
         """Integers, of whatever types; an extremum by its sides, of which isl would take each as a case of its own."""
-        relation = op if holds else _NEGATED[op]
+        relation = op if holds else NEGATED[op]
         if (parts := by_sides(relation, left, right)) is not None:
             first, second = (self._compared(relation, *pair, here) for pair in parts.pairs)
             return f"(({first}) {parts.joint} ({second}))"
@@ -122,14 +120,9 @@ class Formula:
 
     def _unclamped(self, expr: Expr) -> Expr:
         """An expression without extrema that change nothing, so that loads of one element are one variable however it is spelled."""
-        expr = simplify(map_children(expr, self._unclamped))
-        match expr:
-            case Binary("min" | "max" as op, left, right) if not dtype_of(left).is_floating:
-                (least, most), (low, high) = self.bounds.values(left), self.bounds.values(right)
-                if most <= low:
-                    return left if op == "min" else right
-                if high <= least:
-                    return right if op == "min" else left
+        expr, values = simplify(map_children(expr, self._unclamped)), self.bounds.values
+        if isinstance(expr, Binary) and expr.op in ("min", "max") and not dtype_of(expr.left).is_floating:
+            return side_of(expr, lambda one, other: values(one)[1] <= values(other)[0])
         return expr
 
     def _constrain(self, name: str, expr: Expr) -> None:
@@ -354,34 +347,6 @@ class Formula:
 def _or_constant(expr: Expr) -> bool:
     """Is this a choice between a constant and something else? Of choices between other things there may be many in one another."""
     return isinstance(expr, Select) and any(isinstance(side, Const) for side in (expr.yes, expr.no))
-
-
-def _of_integers(op: str, left: Expr, right: Expr, here: Bounds) -> Expr | None:
-    """A comparison of numbers of a floating-point type as one of the integers that they are; None where they may be others."""
-    if isinstance(left, Const):
-        return _of_integers(_MIRRORED[op], right, left, here) if not isinstance(right, Const) else None
-    a, b = _held(left, here), _held(right, here)
-    if a is None:
-        return None
-    if b is not None:
-        return Compare(op, a, b)
-    number = float(dtype_of(right).numpy.type(right.value)) if isinstance(right, Const) else math.nan
-    if not abs(number) < INDEX_LIMIT or number.is_integer():
-        return None
-    if op in ("eq", "ne"):
-        return Const(op == "ne", BOOL)
-    return Compare("le" if op in ("lt", "le") else "gt", a, Const(math.floor(number), INT64))
-
-
-def _held(expr: Expr, here: Bounds) -> Expr | None:
-    """The integer that a number of a floating-point type is, with nothing rounded; None where it may be another number."""
-    match expr:
-        case Cast(value, of) if dtype_of(value).is_integer and inside(here.values(value), exact_integers(of)):
-            return value
-        case Const(value, of) if float(value).is_integer() and inside((int(value), int(value)), exact_integers(of)):
-            return Const(int(value), INT64)
-        case _:
-            return None
 
 
 def _is_least(value: Expr, here: Bounds) -> bool:

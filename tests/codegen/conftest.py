@@ -19,6 +19,7 @@ from tensorlang.codegen.emission.emit import emit
 from tensorlang.codegen.kernel.kernel import forget
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.runtime.symbols import load_object
+from tensorlang.codegen.runtime.threads import get_threads, set_threads
 from tensorlang.codegen.target import Target, target
 from tests.codegen import handmade
 from tests.codegen.nests import Array, Guarded, Run
@@ -42,6 +43,15 @@ def call(nest: ir.Nest, *arrays: Array, dims: tuple[int, ...] = (), on: str = "n
 def run() -> Run:
     """`run(nest, *arrays, dims=(), on="native")` compiles and calls a nest; it gives the status that the kernel returned."""
     return call
+
+
+@pytest.fixture
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    """As many threads as a test is parametrised with, indirectly."""
+    before = get_threads()
+    set_threads(request.param)
+    yield request.param
+    set_threads(before)
 
 
 @pytest.fixture

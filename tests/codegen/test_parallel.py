@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 from tensorlang.codegen.emission.emit import emit
-from tensorlang.codegen.runtime.threads import get_threads, set_threads
 from tensorlang.codegen.target import target
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Const, Dim, Load, Nest, Param, Reducer, const
 from tensorlang.ir.dtype import FLOAT32, INT64
 from tests.codegen.nests import ZERO, Run, arg, index, loop, operands, store, tile_nest
 
-
-@pytest.fixture(params=[1, 2, 5])
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = get_threads()
-    set_threads(request.param)
-    yield request.param
-    set_threads(before)
+THREADS = pytest.mark.parametrize("threads", [1, 2, 5], indirect=True)
 
 
+@THREADS
 @pytest.mark.usefixtures("threads")
 def test_a_parallel_loop_computes_what_the_serial_one_does(run: Run) -> None:
     a, b = operands((36, 9), (9, 40))
@@ -32,6 +24,7 @@ def test_a_parallel_loop_computes_what_the_serial_one_does(run: Run) -> None:
     assert found.tobytes() == serial.tobytes()
 
 
+@THREADS
 @pytest.mark.usefixtures("threads")
 def test_every_iteration_of_a_parallel_loop_runs_once(run: Run) -> None:
     n = Dim("n")

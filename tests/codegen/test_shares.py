@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 from tensorlang.codegen.emission.emit import emit
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.runtime.symbols import load_object
-from tensorlang.codegen.runtime.threads import get_threads, set_threads
 from tensorlang.codegen.target import target
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Const, Load, Nest, Param, Reducer, const
 from tensorlang.ir.dtype import INT64
@@ -22,15 +20,11 @@ from tests.codegen.nests import Run, arg, loop, store
 COUNT = Reducer("sum", (Const(0),), (Binary("add", Param("a0", INT64), Param("b0", INT64)),))
 
 
-@pytest.fixture(params=[1, 2, 3, 70])
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Among them more than there are shares."""
-    before = get_threads()
-    set_threads(request.param)
-    yield request.param
-    set_threads(before)
+THREADS = pytest.mark.parametrize("threads", [1, 2, 3, 70], indirect=True)
+"""Among them more than there are shares."""
 
 
+@THREADS
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("extent", [2, 3, 7, 16, 17, 63, 64, 65, 200, 1001])
 def test_every_iteration_of_a_run_is_of_one_share(run: Run, extent: int) -> None:
@@ -41,6 +35,7 @@ def test_every_iteration_of_a_run_is_of_one_share(run: Run, extent: int) -> None
     assert np.array_equal(found, np.ones(extent))
 
 
+@THREADS
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize(("rows", "tiles", "behind"), [(5, 40, 2), (3, 3, 1), (64, 4, 1), (90, 200, 3)])
 def test_every_iteration_of_a_loop_that_moves_is_of_one_share(run: Run, rows: int, tiles: int, behind: int) -> None:

@@ -19,7 +19,7 @@ from tensorlang.schedules.strategies.loops.thread_loop import ThreadLoop
 
 LANES, ROWS = "lanes", "rows"
 """Roles of operands."""
-COLUMNS: Final = "columns"
+SHARED_COLUMNS: Final = "columns"
 """The value of the knob for threads by which each has a stretch of the lanes' tiles, around all other loops."""
 ORDERS: Final = ("jki", "kji", "kij", "ijk")
 BLOCKED: Final = "kbji"
@@ -123,7 +123,7 @@ class TileOrder:
         outside, inside = self.kernel.roles.outside_panels, self.kernel.roles.inside_panels
         found = {"rest": _first(outside).loop} if outside else {}
         found |= {"inside": _first(inside).loop} if inside else {}
-        found |= {"vector": "", COLUMNS: ""} | ({} if self.kernel.roles.row is None else {"row": ""})
+        found |= {"vector": "", SHARED_COLUMNS: ""} | ({} if self.kernel.roles.row is None else {"row": ""})
         return found | ({"block": ""} if self.blocked else {})
 
     def thread_loops(self, config: Mapping[str, Any], packing: float) -> list[ThreadLoop]:
@@ -138,7 +138,7 @@ class TileOrder:
         loops = [ThreadLoop("rest", size(_first(outside)), 1)] if forks > 1 else []
         packed, present = 0.0, self.present(config)
         if present[0] != "j" and trips["j"] > 1:
-            loops.append(ThreadLoop(COLUMNS, self.threads, 1, packing if config.get("pack_row") else 0.0))
+            loops.append(ThreadLoop(SHARED_COLUMNS, self.threads, 1, packing if config.get("pack_row") else 0.0))
         for letter in present:
             if letter == "b":
                 packed = packing

@@ -18,7 +18,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.stages import LoopGroup, is_literal, label, size, tail_of, tensor_of, whole_tiles
 from tensorlang.schedules.strategies.contractions.micro_kernel import MicroKernel
 from tensorlang.schedules.strategies.contractions.packing import pack
-from tensorlang.schedules.strategies.contractions.tile_order import COLUMNS as SHARED_COLUMNS, LANES, ROWS, TileOrder
+from tensorlang.schedules.strategies.contractions.tile_order import LANES, ROWS, SHARED_COLUMNS, TileOrder
 from tensorlang.schedules.strategies.loops.blocked_sums import (
     GROUP,
     TILE_BLOCK,
@@ -69,10 +69,12 @@ class Tiling:
         unrolled = [*roles.unrolled(last, row), *vectors]
         present = self.order.present(config)
         narrow = not cuts or self._fits(config)
-        stretches = [self.order.stretch(config)] if config.get("parallel") == SHARED_COLUMNS else []
+        widths = [self.order.stretch(config)] if config.get("parallel") == SHARED_COLUMNS else []
+        if not narrow:
+            widths.append(max(1, COLUMNS // (config["vectors"] * kernel.lanes)))
         columns = list[str]()
-        for most in (*stretches, *([] if narrow else [max(1, COLUMNS // (config["vectors"] * kernel.lanes))])):
-            around_columns, outer["j"] = s.split(outer["j"], most)
+        for width in widths:
+            around_columns, outer["j"] = s.split(outer["j"], width)
             columns.append(around_columns)
         before = {outer.get("k"): reversed(cuts)}
         around = [*columns, *(part for loop in self.order.around(present, outer) for part in (*before.get(loop, ()), loop))]

@@ -9,6 +9,7 @@ looks like one to the row that is read next (by the last 12 bits of its address)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -29,9 +30,9 @@ def read_around(stages: Iterable[StageInfo]) -> frozenset[str]:
     found = set[str]()
     for stage in stages:
         loads = {(tensor_of(load).name, load.index) for load in stage.loads}
-        names = [name for name, _ in loads]
+        elements = Counter(name for name, _ in loads)
         slid = {name for name, index in loads if any(len(axes_of(part)) > 1 for part in index)}
-        found |= slid | {name for name in names if names.count(name) > 1}
+        found |= slid | {name for name, count in elements.items() if count > 1}
     return frozenset(found)
 
 

@@ -56,9 +56,8 @@ def panels_ahead(nest: Nest, tensor: str, cache: int) -> Nest:
         return nest
     for place in reversed(range(len(loops) - 1)):
         panel = whole // prod(size for size, moves in zip(sizes[: place + 1], moving, strict=False) if moves)
-        if (
-            moving[place] and not all(moving[place:]) and panel * buffer.dtype.bytes >= PAGE
-        ):  # the hardware fetches the lines of a page ahead by itself
+        # the hardware fetches the lines of a page ahead by itself
+        if moving[place] and not all(moving[place:]) and panel * buffer.dtype.bytes >= PAGE:
             break
     else:
         return nest

@@ -67,6 +67,8 @@ class Abreast:
     count: int = 0
     tile: int = 0
     blocks: int = 0
+    sweeps: For | None = None
+    """The loop around both that carries one sweep after the other."""
 
     @property
     def name(self) -> str:
@@ -96,9 +98,10 @@ class Abreast:
             return cls(rows, across, along, None).sized(plain, machine)
         across = stage.outer[-2]
         skew = _skew(distances, across.loop, along.loop)
+        sweeps = next((loop for loop in stage.outer[-3:-2] if any(apart.get(loop.loop) for apart in distances)), None)
         if size(across) < ROWS[0] or size(along) < 2 * (skew + 1) * ROWS[-1]:
             return None
-        return cls(rows, across, along, skew).sized(plain, machine)
+        return cls(rows, across, along, skew, sweeps=sweeps).sized(plain, machine)
 
     def sized(self, plain: Sequence[Part], machine: Processor) -> Abreast:
         """The same with the rows and the tile that the cost model names; those of more than one row have to be predicted faster."""
@@ -118,9 +121,9 @@ class Abreast:
 
     def shared(self, seconds: float, fork: float) -> Abreast:
         """The same with the blocks that threads are predicted to share fastest, if they are worth it, of so many seconds on one."""
-        threads, sweeps = self.rows.threads, self._sweeps
+        threads, sweeps = self.rows.threads, self.sweeps
         least, found = seconds * WORTH_THREADS, 0
-        for blocks in BLOCKS if threads > 1 and (sweeps is not None or self._may_be_blocked) else ():
+        for blocks in BLOCKS if threads > 1 and self._shares_waves else ():
             rows, behind, times = (blocks, 1, 1) if sweeps is None else (size(sweeps), BEHIND, prod(map(size, self.stage.outer[:-3])))
             together = seconds_in_waves(seconds, rows, blocks, behind, threads, fork * self.stage.turns * times)
             if together < least and size(self.across) >= blocks * max(1, self.count):
@@ -128,15 +131,9 @@ class Abreast:
         return replace(self, blocks=found)
 
     @property
-    def _may_be_blocked(self) -> bool:
-        """Do blocks of rows and elements wait for those above and to the left alone?"""
-        return self.skew == 0 and len(self.stage.outer) == 2
-
-    @property
-    def _sweeps(self) -> For | None:
-        """The loop around both that carries one sweep after the other."""
-        around = self.stage.outer[-3] if len(self.stage.outer) > 2 else None
-        return around if around is not None and any(apart.get(around.loop) for apart in _distances(self.stage)) else None
+    def _shares_waves(self) -> bool:
+        """May threads share waves: bands of several sweeps, or blocks that wait for those above and to the left alone?"""
+        return self.sweeps is not None or (self.skew == 0 and len(self.stage.outer) == 2)
 
     @property
     def _rows(self) -> tuple[int, ...]:
@@ -167,19 +164,17 @@ class Abreast:
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
         count, tile = config[f"{prefix}{self.name}"], config[f"{prefix}tile"]
-        shared = alone and self.skew is not None and config.get(f"{prefix}parallel", "none") == "outer"
-        cut = partial(self._in_waves if shared else self._cut, s, count, tile) if count or shared else None
+        waves = alone and self._shares_waves and config.get(f"{prefix}parallel", "none") == "outer"
+        cut = partial(self._in_waves if waves else self._cut, s, count, tile) if count or waves else None
         schedule_reordered(s, self.rows, config, prefix, cut, alone=alone)
 
     def _in_waves(self, s: Schedule, count: int, tile: int) -> str:
         """Tiles of rows, or rows one by one, in blocks that threads share wave by wave, where that is legal; the outermost loop."""
         blocks, rows, outermost = self.blocks or BLOCKS[0], max(1, count), self.stage.outer[0].loop
-        if self._sweeps is None and not self._may_be_blocked:
-            return self._cut(s, count, tile) if count else outermost
         bands, across = s.split(self.across.loop, -(-size(self.across) // (blocks * rows)) * rows, "peel")
         along = self.along.loop
-        if self._sweeps is not None:
-            share_in_waves(s, self._sweeps.loop, bands, BEHIND)
+        if self.sweeps is not None:
+            share_in_waves(s, self.sweeps.loop, bands, BEHIND)
         else:
             outermost = bands
             columns, along = s.split(along, -(-size(self.along) // (blocks * tile)) * tile, "peel")

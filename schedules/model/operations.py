@@ -1,0 +1,121 @@
+"""What the values of a statement take to compute: issue slots, and which of them follow which loops.
+
+Equal parts of a value are computed once. What only says where something is (indices, conditions on loops) costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Select, Unary
+from tensorlang.ir.numbering import Numbering
+from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and
+from tensorlang.schedules.legality.code_size import function_size
+from tensorlang.schedules.model.parts import Divided
+from tensorlang.schedules.model.walks import LinearAccess, Terms
+
+EXTREMUM: Final = 3.0
+"""Slots of a minimum or maximum of floats, which gives a NaN where one is: the instruction, a comparison, a choice."""
+DIVISION: Final = 5.0
+"""Slots of a division of integers in lanes, in multiply-adds: by floats that hold its quotient. Floats have a unit of their own."""
+NARROW: Final = 32
+"""Bits of the numbers whose divisions a machine's description tells; wider ones take the divider for longer as they are wider."""
+HALF: Final = 0.5
+"""What is left of a power of two without its exponent."""
+ROOTS: Final[Mapping[str, tuple[float, float]]] = {"sqrt": (0.0, 1.0), "rsqrt": (1.0, 1.0)}
+"""Divisions and square roots of functions that are these."""
+
+
+@dataclass(slots=True)
+class Operations:
+    """What the values of one statement read and compute, as far as they have been counted.
+
+    `axis` gives an axis as terms of loops, `access` what a load reads, `made` the loops in each iteration of which a buffer is filled anew.
+    Of the operations some are `sums`, some `light` (neither sums nor products), some choose (`edges`) by conditions on loops that are
+    `asked`; `work` tells all of them by the loops that they follow.
+    """
+
+    axis: Callable[[str], Terms]
+    access: Callable[[Buffer, tuple[Expr, ...]], LinearAccess]
+    made: Mapping[str, frozenset[str]]
+    numbering: Numbering
+    sums: float = 0.0
+    light: float = 0.0
+    reads: dict[int, LinearAccess] = field(default_factory=dict)
+    asked: dict[frozenset[str], None] = field(default_factory=dict)
+    edges: dict[frozenset[str], float] = field(default_factory=dict)
+    divided: list[Divided] = field(default_factory=list)
+    work: dict[frozenset[str], float] = field(default_factory=dict)
+    followed: dict[int, frozenset[str]] = field(default_factory=dict)
+
+    def count(self, values: Iterable[Expr]) -> float:
+        """Issue slots of further values."""
+        return sum(self._slots(value, set()) for value in values)
+
+    def _slots(self, expr: Expr, seen: set[int]) -> float:
+        """Those of an expression; parts that were `seen` take none."""
+        if isinstance(expr, Const | Axis | Dim) or (number := self.numbering.number(expr)) in seen:
+            return 0.0
+        seen.add(number)
+        own = 0.0
+        match expr:
+            case Load(buffer, index):
+                if isinstance(buffer, Buffer):
+                    self.reads[number] = self.access(buffer, index)
+                return sum(self._slots(part, seen) for part in index if not _tells_where(part))
+            case Binary("div", _, by) if dtype_of(expr).is_floating:
+                own = 1.0
+                if not isinstance(by, Const) or math.frexp(by.value)[0] != HALF:  # a power of two is a factor
+                    self._divide(expr, 1.0, 0.0)
+            case Binary("div" | "floordiv" | "mod"):
+                own = DIVISION
+            case Binary("min" | "max") if dtype_of(expr).is_floating:
+                own = EXTREMUM
+            case Call(function):
+                own = float(function_size(expr, expr.dtype))
+                if function in ROOTS:
+                    self._divide(expr, *ROOTS[function])
+            case Compare() | Binary() if _tells_where(expr):
+                return 0.0
+            case Select(cond, yes, no) if _tells_where(cond):
+                for part in sides_of_and(cond):
+                    self.asked[frozenset(name for axis in axes_of(part) for name in self.axis(axis))] = None
+                if isinstance(yes, Load) and isinstance(no, Const) and not no.value:  # a masked load has zeros where it is off
+                    return self._slots(yes, seen)
+                follows = self._follows(cond)
+                self.edges[follows] = self.edges.get(follows, 0.0) + 1.0
+                own = 1.0
+            case Binary() | Compare() | Unary() | Cast() | Select():
+                own = 1.0
+            case _:
+                pass
+        if own:
+            op = expr.op if isinstance(expr, Binary) and dtype_of(expr).is_floating else ""
+            self.sums += own if op in ("add", "sub") else 0.0
+            self.light += own if op not in ("add", "sub", "mul") else 0.0
+            follows = self._follows(expr)
+            self.work[follows] = self.work.get(follows, 0.0) + own
+        return own + sum(self._slots(part, seen) for part in children(expr))
+
+    def _divide(self, expr: Expr, divisions: float, roots: float) -> None:
+        """Count what the divider does for a node, in each iteration of the loops that its operands move with."""
+        wide = max(1.0, dtype_of(expr).bits / NARROW)
+        self.divided.append(Divided(self._follows(expr), divisions * wide, roots * wide))
+
+    def _follows(self, expr: Expr) -> frozenset[str]:
+        """The loops in each iteration of which an expression has another value, as far as is known."""
+        number = self.numbering.number(expr)
+        found = self.followed.get(number)
+        if found is None:
+            own = self.axis(expr.name) if isinstance(expr, Axis) else ()
+            made = self.made.get(getattr(expr.buffer, "name", ""), ()) if isinstance(expr, Load) else ()
+            found = self.followed[number] = frozenset(own).union(made, *map(self._follows, children(expr)))
+        return found
+
+
+def _tells_where(expr: Expr) -> bool:
+    """Is an expression made of loops, dims and literals alone?"""
+    return not isinstance(expr, Load | Call | Cast | Param) and all(map(_tells_where, children(expr)))
