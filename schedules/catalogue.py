@@ -21,6 +21,7 @@ from tensorlang.schedules.directives.join_reductions import JoinReductions
 from tensorlang.schedules.directives.loop_kinds import Parallel, Unroll, Vectorize
 from tensorlang.schedules.directives.memory_traffic import PrefetchRegion, StreamStores
 from tensorlang.schedules.directives.pack import Pack
+from tensorlang.schedules.directives.partition import Partition
 from tensorlang.schedules.directives.peel import Peel
 from tensorlang.schedules.directives.reorder import Reorder
 from tensorlang.schedules.directives.reverse_compute_at import ReverseComputeAt
@@ -62,6 +63,7 @@ DIRECTIVES: Final[Mapping[str, type[Directive]]] = {
     "stream_stores": StreamStores,
     "tensorize": Tensorize,
     "peel": Peel,
+    "partition": Partition,
     "skew": Skew,
     "shift": Shift,
     "fission": Fission,

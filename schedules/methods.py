@@ -137,9 +137,13 @@ class Methods(ABC):
         """Make `loop + amount` the loop; see `directives.skew`."""
         self._step("shift", loop, amount=amount)
 
-    def fission(self, loop: str) -> None:
-        """Give each statement in a loop a loop of its own; see `directives.fission`."""
-        self._step("fission", loop)
+    def partition(self, loop: str, across: str | None = None) -> None:
+        """Run the iterations for which all conditions hold in a loop of their own; see `directives.partition`."""
+        self._step("partition", loop, across)
+
+    def fission(self, loop: str, after: str | None = None) -> None:
+        """Give each statement in a loop, or what runs up to the loop `after` and the rest, loops of their own; see `directives.fission`."""
+        self._step("fission", loop, after=after)
 
     def fuse_loops(self, first: str, second: str) -> None:
         """Make one loop of two neighbours; see `directives.fuse_loops`."""

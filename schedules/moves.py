@@ -26,6 +26,7 @@ from tensorlang.schedules.directives.fuse_loops import FuseLoops
 from tensorlang.schedules.directives.join_reductions import JoinReductions
 from tensorlang.schedules.directives.loop_kinds import Parallel, Unroll, Vectorize
 from tensorlang.schedules.directives.pack import Pack
+from tensorlang.schedules.directives.partition import Partition
 from tensorlang.schedules.directives.peel import Peel
 from tensorlang.schedules.directives.reorder import Reorder
 from tensorlang.schedules.directives.reverse_compute_at import ReverseComputeAt
@@ -50,7 +51,7 @@ def moves_of_loop(nest: Nest, loop: str) -> Iterator[Directive]:
     for outer, inner in pairwise(chain):
         if loop in (outer.loop, inner.loop):
             yield Fuse(outer.loop, inner.loop)
-    yield from (Rfactor(loop), DecomposeReduction(loop), Fission(loop), Peel(loop, first=1), Peel(loop, last=1))
+    yield from (Rfactor(loop), DecomposeReduction(loop), Fission(loop), Partition(loop), Peel(loop, first=1), Peel(loop, last=1))
     yield from (Skew(loop, part.loop) for part in path[:-1] if isinstance(part, For))
     above = path[-2] if len(path) > 1 else None
     if isinstance(above, Block):

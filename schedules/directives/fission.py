@@ -16,6 +16,8 @@ the loop (scalar expansion), outside of it:
         v[y] = h[...]                           for y in range(4):              # v.y
                                                     v[y] = h[y, ...]
 
+`after` names a loop that stands directly in it: what runs up to that one, and the rest, are the two that get loops.
+
 Legal where no statement needs, or overwrites, what a later one computes in an earlier iteration, and the storage that is expanded is
 of bounded size. Overwriting is harmless where one statement alone writes the storage, in each iteration before it is read, and the same
 value each time (see `rewrites`); where each statement fills for itself what it reads (see `refilled`); and where nothing reads it.
@@ -68,9 +70,10 @@ MAX_EXPANDED_BYTES: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Fission(Directive):
-    """Distribute `loop` over the statements in it."""
+    """Distribute `loop` over the statements in it, or over those up to the loop `after` and the others."""
 
     loop: LoopName
+    after: LoopName | None = None
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with one loop for each statement."""
@@ -80,7 +83,7 @@ class Fission(Directive):
         outer = [part for part in path[:-1] if isinstance(part, For)]
         held = conditions_around(nest, loop)
         loop, expanded = self._expanded(nest, loop, outer)
-        parts = _parts(loop)
+        parts = self._parts(loop)
         self._require_order(nest, loop, parts, outer, held)
         labels = [next(reversed(list(stores(part)))).stage for part in parts]
         own = [position for position, label in enumerate(labels) if label == stage_of(self.loop)]
@@ -109,9 +112,7 @@ class Fission(Directive):
     def _expanded(self, nest: Nest, loop: For, outer: Sequence[For]) -> tuple[For, tuple[Buffer, ...]]:
         """The loop over storage with a dimension for it where statements share storage, and that storage."""
         storage, body = _storage(loop)
-        parts = _statements(body)
-        if len(parts) < 2:
-            raise Refusal("TL-S105", f"{short(self.loop)!r} holds a single statement, so there is nothing to separate", loop=self.loop)
+        parts = self._statements(body)
         users = {
             buffer.name: sum(any(access.buffer.name == buffer.name for access in accesses(part)) for part in parts) for buffer in storage
         }
@@ -145,6 +146,30 @@ class Fission(Directive):
         assert isinstance(wider, For)
         return wider, tuple(wide[buffer.name] for buffer in storage if buffer.name in wide)
 
+    def _statements(self, body: Stmt) -> list[Stmt]:
+        """What gets loops of its own."""
+        parts: list[Stmt] = _with_hints(body.body) if isinstance(body, Block) else [body]
+        if len(parts) < 2:
+            raise Refusal("TL-S105", f"{short(self.loop)!r} holds a single statement, so there is nothing to separate", loop=self.loop)
+        if self.after is None:
+            return parts
+        place = next((at for at, part in enumerate(parts) if isinstance(part, For) and part.loop == self.after), None)
+        if place is None:
+            raise Refusal("TL-S105", f"{short(self.after)!r} does not stand directly in {short(self.loop)!r}", loop=self.loop)
+        if place + 1 == len(parts):
+            raise Refusal("TL-S105", f"nothing in {short(self.loop)!r} runs after {short(self.after)!r}", loop=self.loop)
+        return [block(*parts[: place + 1]), block(*parts[place + 1 :])]
+
+    def _parts(self, loop: For) -> list[Stmt]:
+        """What gets loops of its own, each inside the storage that it alone uses."""
+        storage, body = _storage(loop)
+        parts = self._statements(body)
+        for buffer in reversed(storage):
+            for position, part in enumerate(parts):
+                if any(access.buffer.name == buffer.name for access in accesses(part)):
+                    parts[position] = allocate((buffer,), part)
+        return parts
+
     def _extent(self, nest: Nest, loop: For, outer: Sequence[For]) -> Expr | None:
         """A number that the iterations never exceed, over no loop; None where there is none."""
         extent = greatest(nest, extent_of(loop), outer)
@@ -173,21 +198,6 @@ def _storage(loop: For) -> tuple[list[Buffer], Stmt]:
     """The storage at the start of an iteration, and what comes after."""
     body = loop.body
     return (list(body.buffers), body.body) if isinstance(body, Alloc) else ([], body)
-
-
-def _statements(body: Stmt) -> list[Stmt]:
-    return _with_hints(body.body) if isinstance(body, Block) else [body]
-
-
-def _parts(loop: For) -> list[Stmt]:
-    """The statements, each inside the storage that it alone uses."""
-    storage, body = _storage(loop)
-    parts = _statements(body)
-    for buffer in reversed(storage):
-        for position, part in enumerate(parts):
-            if any(access.buffer.name == buffer.name for access in accesses(part)):
-                parts[position] = allocate((buffer,), part)
-    return parts
 
 
 def _axes(buffer: Buffer) -> frozenset[str]:

@@ -213,14 +213,18 @@ class ProgramStrategy:
         rows = placed or self._kinds.row(info, lanes=lanes, asks_ahead=not self._tiles, alone=alone)
         if isinstance(rows, RowVectors) and recurs:
             if not lanes:
-                return Turns.of(rows, self._plain) or rows
+                return Turns.of(rows, self._plain, self._sums_in(info), self.machine) or rows
             given = rows, self._plain, self._parts, self.machine
             return Steps.of(*given) or TimeTiles.of(*given) or rows
         return rows
 
+    def _sums_in(self, info: StageInfo) -> tuple[tuple[StageInfo, RowStrategy], ...]:
+        """The sums that stand in the expression of a stage, and how they run."""
+        return tuple((part, self._row_strategy(part)) for part in self._stages if part is not info and _stands_in(info, part))
+
     def _reads_itself(self, info: StageInfo) -> bool:
         """Is a stage a recurrence, its sums included?"""
-        parts = (part for part in self._stages if part is info or owner(part.name, {info.name}) == info.name)
+        parts = (part for part in self._stages if part is info or _stands_in(info, part))
         own = {buffer.name for buffer in info.store.buffers}
         return any(tensor_of(load).name in own for part in parts for load in part.loads)
 
@@ -376,3 +380,8 @@ class ProgramStrategy:
         s = steps.appended(s, config, moved)
         align_rows(s, self._read_around)
         return s
+
+
+def _stands_in(info: StageInfo, part: StageInfo) -> bool:
+    """Is it a sum in the expression of a stage?"""
+    return owner(part.name, {info.name}) == info.name

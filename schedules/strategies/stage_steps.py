@@ -5,7 +5,7 @@ A stage whose steps are refused keeps its plain loops, and the fault is recorded
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from tensorlang.errors import ScheduleError
@@ -19,6 +19,7 @@ from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.short_sums import RowSum, schedule_sums
 from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy, TileStrategy
+from tensorlang.schedules.strategies.rows.turns import Turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class StageSteps:
 
     def appended(self, s: Schedule, config: Config, moved: Collection[str]) -> Schedule:
         """The schedule with the directives of all stages, of which these have `moved` into the loops of others."""
-        placed: set[str] = set()
+        placed = {name for name in self._with_their_readers(config) if name}
         sums: dict[str, RowSum] = {}
         for name in sorted(self.stages, key=lambda name: not (name in self.tiles and self.tiles[name].placed_first)):
             inlined = name not in mentions(s.nest.body).stages  # computed from the tiles of another one, or in the taps of a window
@@ -67,6 +68,13 @@ class StageSteps:
             if self.placements is not None:
                 self.placements.share(s, config, {name: self._prefix(name) for name in self.rows})
         return _with_sums(s, sums)
+
+    def _with_their_readers(self, config: Config) -> Iterator[str]:
+        """The sums that get their directives with the stages in which they stand."""
+        for name, rows in self.rows.items():
+            if isinstance(rows, Turns):
+                prefix = self._prefix(name)
+                yield rows.takes({**rows.default(prefix), **config}, prefix)
 
     def _prefix(self, name: str) -> str:
         """What the knobs of a stage begin with."""

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import tensorlang as tl
-from tensorlang.ir import Alloc, Block, Stmt
+from tensorlang.ir import Alloc, Block, For, Stmt
+from tensorlang.ir.traverse import substatements
 from tensorlang.schedules import catalogue
 from tensorlang.schedules.legality.accesses import reads
 from tensorlang.schedules.rewriting.edit import literal_extent, stages, stores
@@ -155,7 +156,10 @@ def skew(view: View) -> Step | None:
 def fission(view: View) -> Step | None:
     """A loop over several statements."""
     pool = [loop for loop in view.loops() if isinstance(after_storage(loop.body), Block)]
-    return call("fission", view.rng.choice(pool or view.loops()).loop)
+    loop = view.rng.choice(pool or view.loops())
+    inside = [part.loop for part in substatements(after_storage(loop.body)) if isinstance(part, For)]
+    after = {"after": view.rng.choice(inside)} if inside and view.rng.random() < 0.4 else {}
+    return call("fission", loop.loop, **after)
 
 
 def after_storage(stmt: Stmt) -> Stmt:
@@ -204,6 +208,12 @@ def peel(view: View) -> Step:
     return call("peel", view.loop().loop, first=view.rng.choice((0, 1, 1, 2)), last=view.rng.choice((0, 0, 1, 3)))
 
 
+def partition(view: View) -> Step:
+    """The iterations that conditions of the loop, or of one around it, leave."""
+    loops = view.loops()
+    return call("partition", view.loop().loop, **({"across": view.rng.choice(loops).loop} if view.rng.random() < 0.5 else {}))
+
+
 def shift(view: View) -> Step:
     """A loop that counts from elsewhere."""
     return call("shift", view.loop().loop, view.rng.choice((-3, -1, 0, 1, 2, 7)))
@@ -244,6 +254,7 @@ ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
     "stream_stores": (stream_stores, 1),
     "tensorize": (tensorize, 1),
     "peel": (peel, 3),
+    "partition": (partition, 3),
     "shift": (shift, 2),
 }
 LOOPS: Final = ("loop", "at", "by", "outer", "inner", "first", "second", "after", "before")

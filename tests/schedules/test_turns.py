@@ -86,3 +86,21 @@ def test_rows_whose_order_is_needed_take_no_turns() -> None:
         above = wanted[i - 1].sum() if i else 0.0
         wanted[i, j] = x[i, j] + 0.1 * above + 0.1 * wanted[i, :j].sum()
     np.testing.assert_allclose(tl.build(rows)(x), wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize("n", [17, 24, 40])
+def test_every_tile_gives_both_factors(n: int) -> None:
+    outputs, x = factors(n), matrix(n)
+    strategy = choose(outputs, target(), 1)
+    for rows in (0, 4, 8):
+        for columns in (0, 8, *(count for count in (16, 32) if count <= n)):
+            s = strategy.schedule({**strategy.default, "turns": rows, "columns": columns})
+            assert not s.faults and ("partition" in repr(s)) == bool(rows and columns)
+            found = tl.build(s)(x).astype(np.float64)
+            np.testing.assert_allclose((np.tril(found, -1) + np.eye(n)) @ np.triu(found), x, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("cpu", ["znver4", "haswell", "skylake-avx512", "cortex-a72"])
+def test_a_long_sum_that_columns_can_have_stands_outside_of_tiles_by_default(cpu: str) -> None:
+    default = choose(factors(200), target(cpu), 1).default
+    assert default["columns"] == 8 and "columns" not in choose(cholesky(200), target(cpu), 1).default

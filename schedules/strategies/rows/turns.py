@@ -8,22 +8,30 @@
 An element waits for the one before it of its row, which was stored a moment ago: a vector of the sum that holds it is not there until that
 store has reached the cache, and the sum, its lanes and the division follow. Elements of other rows in between do not wait for one another,
 so the core computes them together. What else they read is what an earlier row has at the same place, whose line is then there for all.
+
+Where columns can have the lanes of the sum, rows that take turns may do so in tiles of `columns`, before which the part of the sum that no
+element of the tile is in is computed for all of them at once (`sum_tiles`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import For
+from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size
+from tensorlang.schedules.strategies.descent import OTHER_WAY
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.reordered import schedule_reordered
 from tensorlang.schedules.strategies.rows.rows import RowVectors
+from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy
+from tensorlang.schedules.strategies.rows.sum_tiles import USUAL as USUAL_COLUMNS, SumTiles
 
 ROWS: Final = (4, 8, 16)
 """Rows that take turns."""
@@ -37,6 +45,9 @@ class Turns:
 
     rows: RowVectors
     across: For
+    tiles: SumTiles | None = None
+    tiled: bool = False
+    """Are tiles predicted to be faster?"""
 
     @property
     def name(self) -> str:
@@ -49,8 +60,8 @@ class Turns:
         return self.rows.stage
 
     @classmethod
-    def of(cls, rows: RowVectors, plain: Schedule) -> Turns | None:
-        """The rows around the innermost loop; None where their order is needed."""
+    def of(cls, rows: RowVectors, plain: Schedule, sums: Sequence[tuple[StageInfo, RowStrategy]], machine: Processor) -> Turns | None:
+        """The rows around the innermost loop; None where their order is needed. `sums`: those in its elements, and how they run."""
         outer = rows.stage.outer
         if rows.stage.is_idle or len(outer) < 2 or not is_literal(outer[-2]) or size(outer[-2]) < ROWS[0]:
             return None
@@ -59,21 +70,46 @@ class Turns:
             found._cut(plain.copy(), ROWS[0])
         except ScheduleError:
             return None
-        return found
+        tiles = SumTiles.of(rows.stage, [total for total, _ in sums])
+        if tiles is None or size(outer[-2]) < USUAL:
+            return found
+        whole, tiled = plain.copy(), plain.copy()
+        try:
+            tiles.cut(tiled, USUAL, USUAL_COLUMNS)
+        except ScheduleError:
+            return found
+        for _, way in sums:
+            way.schedule(whole, way.default(), alone=False)
+        found._cut(whole, USUAL)
+        seconds = (estimate(s.nest, machine.core).seconds for s in (whole, tiled))
+        return replace(found, tiles=tiles, tiled=next(seconds) * OTHER_WAY > next(seconds))
+
+    def takes(self, config: Mapping[str, Any], prefix: str) -> str:
+        """The sum that gets its directives with the stage at a point, or ""."""
+        return self.tiles.total.name if self.tiles is not None and self._columns(config, prefix) else ""
+
+    def _columns(self, config: Mapping[str, Any], prefix: str) -> int:
+        """The columns of tiles; 0: none."""
+        return config.get(f"{prefix}columns", 0) if config.get(f"{prefix}turns") else 0
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
-        """How many rows take turns; 0: one after the other."""
+        """How many rows take turns; 0: one after the other. And the columns of a tile, where there may be tiles; 0: none."""
         counts = (count for count in ROWS if count <= size(self.across))
-        return (Choice(f"{prefix}turns", (0, *counts)), *self.rows.knobs(prefix))
+        tiles = () if self.tiles is None else (Choice(f"{prefix}columns", self.tiles.counts()),)
+        return (Choice(f"{prefix}turns", (0, *counts)), *tiles, *self.rows.knobs(prefix))
 
     def default(self, prefix: str = "") -> dict[str, Any]:
-        """As many as a core has in flight."""
-        return {f"{prefix}turns": USUAL if size(self.across) >= USUAL else ROWS[0], **self.rows.default(prefix)}
+        """As many as a core has in flight, and tiles where the cost model has them faster."""
+        found = {f"{prefix}turns": USUAL if size(self.across) >= USUAL else ROWS[0], **self.rows.default(prefix)}
+        return found if self.tiles is None else {**found, f"{prefix}columns": USUAL_COLUMNS if self.tiled else 0}
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
-        count = config[f"{prefix}turns"]
-        schedule_reordered(s, self.rows, config, prefix, partial(self._cut, s, count) if count else None, alone=alone)
+        count, columns = config[f"{prefix}turns"], self._columns(config, prefix)
+        cut: Callable[[], str] | None = partial(self._cut, s, count) if count else None
+        if self.tiles is not None and columns:
+            cut = partial(self.tiles.cut, s, count, columns)
+        schedule_reordered(s, self.rows, config, prefix, cut, alone=alone)
 
     def _cut(self, s: Schedule, count: int) -> str:
         """An element of each of so many rows, then the next ones; the outermost loop."""
