@@ -175,12 +175,14 @@ def max_filter() -> Made:
 def _max_filter(x: Any, out: Any) -> None:
     h, w = out.shape
     for i in range(h):
-        out[i] = 0
+        row = out[i]
+        row[:] = 0
         for a in range(21):
             wide = int(np.sqrt(100 - (a - 10) * (a - 10)))
-            for b in range(10 - wide, 10 + wide + 1):
+            for b in range(10 - wide, 11 + wide):
+                near = x[i + a, b : b + w]
                 for j in range(w):
-                    out[i, j] = max(out[i, j], x[i + a, j + b])
+                    row[j] = max(row[j], near[j])
 
 
 def iir_blur() -> Made:
