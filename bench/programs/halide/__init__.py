@@ -14,6 +14,8 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "stencils": ("blur16", "blur", "unsharp", "edges", "demosaic", "dilation", "chained", "corners", "max_filter"),
     "weighted": ("bilateral", "non_local_means", "bilateral_grid"),
     "sums": ("equalised", "iir_blur"),
+    "pyramids": ("local_laplacian", "interpolated"),
+    "sensors": ("camera",),
 }
 PIPELINES: Final[Mapping[str, str]] = {name: module for module, names in MODULES.items() for name in names}
 """The module of each, by the name of the program."""

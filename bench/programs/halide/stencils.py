@@ -7,7 +7,7 @@ from typing import Any
 
 import halide as hl
 
-from bench.programs.halide.common import BYTES, REALS, WORDS, Shape, c, real, sliding, total, x, y
+from bench.programs.halide.common import BYTES, REALS, WORDS, Shape, real, sliding, total, x, y
 from bench.programs.images import TAPS
 from bench.programs.photographs import BINOMIAL, RADIUS, STAGES
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import halide as hl
 
-from bench.programs.halide.common import REALS, Shape, k, real, x, xi, xo, y
+from bench.programs.halide.common import REALS, Shape, real, x, xi, xo, y
 from bench.programs.photographs import KEPT
 
 
