@@ -147,8 +147,8 @@ def _camera(raw: Any, matrix: Any, out: Any) -> None:
         for p, even, odd in ((0, gr[i], r[i]), (1, b[i], gb[i])):
             above, here, below = raw[2 * i + p], raw[2 * i + p + 2], raw[2 * i + p + 4]
             for j in range(x):
-                even[j] = min(here[2 * j + 2], max(max(here[2 * j], here[2 * j + 4]), max(above[2 * j + 2], below[2 * j + 2])))
-                odd[j] = min(here[2 * j + 3], max(max(here[2 * j + 1], here[2 * j + 5]), max(above[2 * j + 3], below[2 * j + 3])))
+                even[j] = min(here[2 * j + 2], max(here[2 * j], here[2 * j + 4], above[2 * j + 2], below[2 * j + 2]))
+                odd[j] = min(here[2 * j + 3], max(here[2 * j + 1], here[2 * j + 5], above[2 * j + 3], below[2 * j + 3]))
     g_r, g_b = np.zeros((y, x), np.int16), np.zeros((y, x), np.int16)
     for i in range(1, y - 1):
         for j in range(1, x - 1):

@@ -40,3 +40,8 @@ def sliding(out: hl.Func, width: int, *stages: hl.Func, strip: int = STRIP) -> N
     out.split(y, yo, yi, strip, hl.TailStrategy.GuardWithIf).vectorize(x, width)
     for stage in stages:
         stage.store_at(out, yo).compute_at(out, yi).vectorize(x, width)
+
+
+def in_pairs(stage: hl.Func, width: int) -> None:
+    """Even and odd columns are vectors of their own, put together where they are stored."""
+    stage.align_bounds(x, 2).split(x, xo, xi, 2, hl.TailStrategy.RoundUp).reorder(xi, xo).vectorize(xo, width).unroll(xi)

@@ -7,8 +7,10 @@ from typing import Any
 
 import halide as hl
 
-from bench.programs.halide.common import REALS, WORDS, Shape, c, k, real, total, x, y, yi, yo
+from bench.programs.halide.common import REALS, WORDS, Shape, c, in_pairs, k, real, total, x, xi, xo, y, yi, yo
 from bench.programs.pyramids import FINE, LEVELS, SHADES, SMALL, STRENGTH
+
+guarded, rounded = hl.TailStrategy.GuardWithIf, hl.TailStrategy.RoundUp
 
 
 def edged(level: Any, h: int, w: int) -> Any:
@@ -41,7 +43,7 @@ def _halves(read: Any, at: Any) -> Any:
 
 
 def local_laplacian(shape: Shape, by_hand: bool, image: Any) -> hl.Func:
-    """Shades of the finest level are computed where they are used; those of the others are pyramids in memory."""
+    """Rows of the finest shades slide, and are computed once more where they are chosen; the other levels are in memory."""
     _, h, w = shape
     finest = FINE * (SHADES - 1)
     gray, curve, remapped, out = (hl.Func(name) for name in ("gray", "curve", "remapped", "out"))
@@ -54,9 +56,10 @@ def local_laplacian(shape: Shape, by_hand: bool, image: Any) -> hl.Func:
     for level in range(1, LEVELS):
         extents = h >> level - 1, w >> level - 1
         for stages, others, name in ((shades, (k,), "shades"), (guides, (), "guide")):
-            tall, made = resized(edged(stages[-1], *extents), others, f"{name}{level}", _three_to_one, larger=False)
+            source = edged(stages[-1], *extents)
+            tall, made = resized(source, others, f"{name}{level}", _three_to_one, larger=False)
             stages.append(made)
-            between.append((tall, made))
+            between.append((source, tall, made))
 
     def chosen(level: int, read: Any) -> Any:
         shade = guides[level][x, y] * real(SHADES - 1)
@@ -74,17 +77,20 @@ def local_laplacian(shape: Shape, by_hand: bool, image: Any) -> hl.Func:
         results[level][x, y] = below[1][x, y] + difference
         if by_hand:
             for tall, _ in (coarse, below):
-                tall.compute_at(results[level], yi).vectorize(x, REALS, hl.TailStrategy.RoundUp)
+                tall.compute_at(results[level], yi).vectorize(x, REALS, rounded)
+            in_pairs(below[1].compute_at(results[level], yi), REALS)
     colour = results[0][x, y] * (hl.f32(image[x, y, c]) / real(65535) + real(SMALL)) / (gray[x, y] + real(SMALL))
     out[x, y, c] = hl.u16(hl.clamp(colour, real(0), real(1)) * real(65535))
     if by_hand:
         curve.compute_root().vectorize(x, REALS)
         gray.compute_root().vectorize(x, REALS)
-        for tall, made in between:
-            made.compute_root().split(y, yo, yi, 8, hl.TailStrategy.GuardWithIf).vectorize(x, REALS, hl.TailStrategy.GuardWithIf)
-            tall.compute_at(made, yi).vectorize(x, REALS, hl.TailStrategy.RoundUp)
+        for _, tall, made in between:
+            made.compute_root().split(y, yo, yi, 64, guarded).vectorize(x, REALS, guarded)
+            tall.compute_at(made, yi).vectorize(x, REALS, rounded)
+        source, _, made = between[0]
+        source.store_at(made, yo).compute_at(made, yi).vectorize(source.args()[0], REALS, rounded)
         for result in results:
-            result.compute_root().split(y, yo, yi, 8, hl.TailStrategy.GuardWithIf).vectorize(x, REALS, hl.TailStrategy.GuardWithIf)
+            result.compute_root().split(y, yo, yi, 8, guarded).vectorize(x, REALS, guarded)
         out.reorder(x, c, y).vectorize(x, WORDS)
     return out
 
@@ -107,12 +113,16 @@ def interpolated(shape: Shape, by_hand: bool, image: Any) -> hl.Func:
         between.append((around[0], result))
     out[x, y, c] = result[x, y, c] / result[x, y, 3]
     if by_hand:
-        for tall, made in between[:-1]:
-            made.compute_root().reorder(x, c, y).split(y, yo, yi, 8, hl.TailStrategy.GuardWithIf)
-            made.vectorize(x, REALS, hl.TailStrategy.GuardWithIf)
-            tall.compute_at(made, yi).vectorize(x, REALS, hl.TailStrategy.RoundUp)
+        for tall, made in between[: LEVELS - 1]:
+            made.compute_root().bound(c, 0, 4).reorder(x, c, y).vectorize(x, REALS, guarded).unroll(c)
+            tall.compute_at(made, y).bound_extent(c, 4).reorder(c, x, y).vectorize(x, REALS, rounded).unroll(c)
+        for tall, made in between[LEVELS - 1 : -1]:
+            made.compute_root().bound(c, 0, 4).split(x, xo, xi, 2, guarded).reorder(xi, c, xo, y).vectorize(xo, REALS, guarded)
+            made.unroll(xi).unroll(c)
+            tall.compute_at(made, y).vectorize(x, REALS, rounded)
         tall, filled = between[-1]
-        out.bound(c, 0, 3).reorder(x, c, y).vectorize(x, REALS).unroll(c)
-        for stage in (tall, filled):
-            stage.compute_at(out, y).vectorize(x, REALS, hl.TailStrategy.RoundUp)
+        filled.compute_at(out, y).bound_extent(c, 4).align_bounds(x, 2).split(x, xo, xi, 2, rounded).reorder(xi, c, xo, y)
+        filled.vectorize(xo, REALS).unroll(xi).unroll(c)
+        tall.compute_at(out, y).vectorize(x, REALS, rounded)
+        out.reorder(x, c, y).vectorize(x, REALS).unroll(c)
     return out

@@ -74,7 +74,7 @@ def camera(_: Shape, by_hand: bool, raw: Any, matrix: Any) -> hl.Func:
     out[c, x, y] = hl.u8_sat(level + ((level - soft) * hl.i16(STRENGTH) >> hl.i16(5)))
     if by_hand:
         curve.compute_root().vectorize(x, REALS)
-        out.bound(c, 0, 3).split(y, yo, yi, 64, hl.TailStrategy.GuardWithIf).reorder(c, x, yi, yo).vectorize(x, 2 * WORDS).unroll(c)
+        out.split(y, yo, yi, 128, hl.TailStrategy.GuardWithIf).reorder(c, x, yi, yo).vectorize(x, 2 * WORDS).unroll(c)
         for stage in (gr, r, b, gb, g_r, g_b):
             stage.store_at(out, yo).compute_at(out, yi).vectorize(x, WORDS)
         shown.store_at(out, yo).compute_at(out, yi).reorder(c, x, y).vectorize(x, WORDS).unroll(c)
