@@ -18,6 +18,7 @@ import threadpoolctl
 from bench.peers.engines import missing
 from bench.peers.supervise import XLA_ON_ONE_THREAD
 from bench.peers.worker import told
+from bench.programs.halide import calls
 from bench.programs.program import Program
 from bench.programs.whole import FORMS
 from bench.programs.whole.dialects import NoFormError
@@ -39,6 +40,8 @@ def unusable(name: str) -> str | None:
     """Why a peer cannot be used here, if it cannot. It is loaded."""
     if name == "jax":
         os.environ |= {"XLA_FLAGS": f"{XLA_ON_ONE_THREAD} {os.environ.get('XLA_FLAGS', '')}".strip(), "JAX_PLATFORMS": "cpu"}
+    if "halide" in PEERS[name].modules:
+        os.environ["HL_NUM_THREADS"] = "1"
     return missing(*PEERS[name].modules)
 
 
@@ -112,4 +115,7 @@ PEERS: Final[Mapping[str, Peer]] = {
     "numba": Peer("Numba", "loops with fastmath", ("numba",), _numba),
     "jax": Peer("JAX", "whole arrays", ("jax",), _jax),
     "torch": Peer("torch.compile", "whole arrays", ("torch", "array_api_compat.torch"), _torch),
+    "halide": Peer("Halide", "schedules by hand", ("halide",), calls.call),
+    "adams2019": Peer("Adams2019", "schedules of Halide", ("halide",), functools.partial(calls.call, automatic="Adams2019")),
+    "mullapudi2016": Peer("Mullapudi2016", "schedules of Halide", ("halide",), functools.partial(calls.call, automatic="Mullapudi2016")),
 }

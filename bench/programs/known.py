@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.programs import arrays, fronts, images, linear, outside, pictures, recurrences
+from bench.programs import arrays, cameras, fronts, images, linear, outside, photographs, pictures, pyramids, recurrences
 
-MODULES: Final = (images, pictures, recurrences, fronts, arrays, linear, outside)
+MODULES: Final = (images, pictures, recurrences, fronts, arrays, linear, outside, photographs, pyramids, cameras)
 PROGRAMS: Final = tuple(program for module in MODULES for program in module.PROGRAMS)

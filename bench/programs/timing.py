@@ -18,6 +18,8 @@ NEAR: Final = 2e-3
 """Relative error up to which sums that were added in another order are the same."""
 DIFFERENT: Final = 1e-3
 """Whole numbers that may differ, as a share: steps of a bounded point at the edge, the nearer of two equal distances."""
+LEVEL: Final = 1
+"""Levels of brightness, which are words, that a pixel may differ by: sums of another order are cut off to another one."""
 
 
 def same(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
@@ -26,6 +28,8 @@ def same(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
 
 
 def _agree(ours: Any, theirs: Any) -> bool:
+    if ours.dtype == np.uint16:
+        return bool((np.abs(ours.astype(np.int32) - theirs) > LEVEL).mean() <= DIFFERENT)
     if ours.dtype.kind in "iu":
         return bool((ours != theirs).mean() <= DIFFERENT)
     return bool(np.allclose(ours, theirs, rtol=NEAR, atol=NEAR))
