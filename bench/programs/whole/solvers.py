@@ -18,7 +18,7 @@ def _walled(xp: Any, x: Any, axis: int) -> tuple[Any, Any]:
 
 def alternating_directions(xp: Any, x: Any) -> Any:
     """The same matrix in every system: its pivots once, and then a line after the other, all lines at once."""
-    n, r = x.shape[0], COURANT
+    r = COURANT
 
     def forward(p: Any, _: Any) -> tuple[Any, Any]:
         now = r / (1 + 2 * r - r * p)
