@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from bench.programs.whole import arrays, fields, fronts, images, linear, models, outside, pictures, recurrences, sequences, solvers
+from bench.programs.whole import arrays, counts, fields, fronts, images, linear, models, outside, pictures, recurrences, sequences, solvers
 
-MODULES: Final = (images, pictures, recurrences, fronts, arrays, linear, outside, models, solvers, fields, sequences)
+MODULES: Final = (images, pictures, recurrences, fronts, arrays, linear, outside, models, solvers, fields, sequences, counts)
 FORMS: Final[Mapping[str, Callable[..., Any]]] = {form.__name__: form for module in MODULES for form in module.FORMS}
 """By the name of the program."""

@@ -121,6 +121,17 @@ def summed(xp: Any, count: int, at: Any, values: Any) -> Any:
     return zeros
 
 
+def extreme(xp: Any, which: str, start: Any, at: Any, values: Any) -> Any:
+    """The least (`min`) or the greatest (`max`) of a vector's elements and of the values that name each as their place."""
+    if is_jax(xp):
+        return getattr(start.at[at], which)(values)
+    if is_torch(xp):
+        return start.scatter_reduce(0, xp.astype(at, xp.int64), values, f"a{which}")
+    made = start.copy()
+    getattr(xp, f"{which}imum").at(made, at, values)
+    return made
+
+
 def summed_rows(xp: Any, pointer: Any, values: Any) -> Any:
     """Sums of `values` between where one row of a sparse matrix begins and where the next one does."""
     if is_torch(xp):

@@ -1,0 +1,207 @@
+"""What is counted and put where data says: histograms, clusters, extrema of groups, a network that learns, a table that is looked up."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+import tensorlang as tl
+from bench.programs.program import Made, floats, integers, named, operand, real
+
+
+def joint_histogram() -> Made:
+    """How often two signals have values in each of 64 x 64 squares."""
+    n, bins = 200_000, 64
+    x, y, r = operand("X", n), operand("Y", n), tl.reduce_axis(n)
+    none = tl.compute((bins, bins), lambda *_: tl.cast(0, "int32"), name="none")
+
+    def place(value: Any) -> Any:
+        return tl.cast(tl.clamp(value * bins, 0, bins - 1), "int32")
+
+    counts = tl.scatter(none, axes=(r,), index=lambda r: (place(x[r]), place(y[r])), value=lambda r: tl.cast(1, "int32"), name="counts")
+    return counts, (floats(n) ** 2, floats(n))
+
+
+def _joint_histogram(x: Any, y: Any, out: Any) -> None:
+    bins = np.float32(out.shape[0])
+    out[:] = 0
+    for r in range(x.shape[0]):
+        i, j = int(x[r] * bins), int(y[r] * bins)
+        out[min(max(i, 0), out.shape[0] - 1), min(max(j, 0), out.shape[1] - 1)] += 1
+
+
+def equalised() -> Made:
+    """A grey image of which every brightness occurs as often as others: a histogram, its running sums, a table."""
+    h, w = 480, 640
+    x, r, q = operand("X", h, w, dtype="uint8"), tl.reduce_axis(h), tl.reduce_axis(w)
+    none = tl.compute((256,), lambda _: tl.cast(0, "int32"), name="none")
+    counts = tl.scatter(none, axes=(r, q), index=lambda r, q: x[r, q], value=lambda r, q: tl.cast(1, "int32"), name="counts")
+    below = tl.recurrence((256,), lambda i, s: s[i - 1] + counts[i], name="below", dtype="int32")
+    table = tl.compute((256,), lambda i: tl.cast(real(below[i]) * (255 / (h * w)), "uint8"), name="table")
+    dark = (floats(h, w) ** 2 * 255).astype("uint8")
+    return tl.compute((h, w), lambda i, j: table[x[i, j]], name="equalised"), (dark,)
+
+
+def _equalised(x: Any, out: Any) -> None:
+    h, w = x.shape
+    counts, table = np.zeros(256, np.int32), np.empty(256, np.uint8)
+    for i in range(h):
+        for j in range(w):
+            counts[x[i, j]] += 1
+    below, scale = 0, np.float32(255 / (h * w))
+    for i in range(256):
+        below += counts[i]
+        table[i] = np.uint8(np.float32(below) * scale)
+    for i in range(h):
+        for j in range(w):
+            out[i, j] = table[x[i, j]]
+
+
+def clusters() -> Made:
+    """A step of k-means: the nearest of 32 centres of each point, and the means of the points of each."""
+    n, many, width = 4000, 32, 16
+    x, centre, k, c = operand("X", n, width), operand("C", many, width), tl.reduce_axis(width), tl.reduce_axis(many)
+    p, q = tl.reduce_axis(n), tl.reduce_axis(width)
+    apart = tl.compute((n, many), lambda i, j: tl.sum((x[i, k] - centre[j, k]) ** 2, axis=k), name="apart")
+    nearest = tl.compute((n,), lambda i: tl.argmin(apart[i, c], axis=c), name="nearest")
+    none = tl.compute((many, width), lambda *_: tl.cast(0, "float32"), name="none")
+    zero = tl.compute((many,), lambda _: tl.cast(0, "float32"), name="zero")
+    total = tl.scatter(none, (p, q), lambda p, q: (tl.clamp(nearest[p], 0, many - 1), q), lambda p, q: x[p, q], name="total")
+    size = tl.scatter(zero, (p,), lambda p: tl.clamp(nearest[p], 0, many - 1), lambda p: tl.cast(1, "float32"), name="size")
+    return tl.compute((many, width), lambda i, j: total[i, j] / tl.maximum(size[i], 1), name="centres"), (
+        floats(n, width),
+        floats(many, width),
+    )
+
+
+def _clusters(x: Any, centre: Any, out: Any) -> None:
+    n, width = x.shape
+    size = np.zeros(centre.shape[0], np.float32)
+    out[:] = np.float32(0)
+    for i in range(n):
+        best, place = np.float32(1e30), 0
+        for j in range(centre.shape[0]):
+            apart = np.float32(0)
+            for k in range(width):
+                apart += (x[i, k] - centre[j, k]) * (x[i, k] - centre[j, k])
+            if apart < best:
+                best, place = apart, j
+        size[place] += np.float32(1)
+        for k in range(width):
+            out[place, k] += x[i, k]
+    for j in range(centre.shape[0]):
+        for k in range(width):
+            out[j, k] /= max(size[j], np.float32(1))
+
+
+def group_extrema() -> Made:
+    """The least and the greatest value of each of a thousand groups."""
+    n, groups = 100_000, 1000
+    x, group, r = operand("X", n), operand("group", n, dtype="int32"), tl.reduce_axis(n)
+    low, high = (tl.compute((groups,), lambda _, value=value: value, name=name) for name, value in (("low", 1e30), ("high", -1e30)))
+
+    def place(r: Any) -> Any:
+        return tl.clamp(group[r], 0, groups - 1)
+
+    least = tl.scatter(low, (r,), place, lambda r: x[r], reduce="min", name="least")
+    return (least, tl.scatter(high, (r,), place, lambda r: x[r], reduce="max", name="most")), (floats(n), integers(groups, "int32", n))
+
+
+def _group_extrema(x: Any, group: Any, least: Any, most: Any) -> None:
+    least[:], most[:] = np.float32(1e30), np.float32(-1e30)
+    for r in range(x.shape[0]):
+        least[group[r]] = min(least[group[r]], x[r])
+        most[group[r]] = max(most[group[r]], x[r])
+
+
+def messages() -> Made:
+    """A layer of a graph network: what the nodes at the ends of each edge give to it, its greatest part, and a product."""
+    nodes, edges, width, other = 2000, 10_000, 32, 32
+    x, source, target = operand("X", nodes, width), operand("source", edges, dtype="int32"), operand("target", edges, dtype="int32")
+    w, k = operand("W", width, other), tl.reduce_axis(width)
+    e, c = tl.reduce_axis(edges), tl.reduce_axis(width)
+
+    def at(e: Any) -> tuple[Any, Any]:
+        return tl.clamp(source[e], 0, nodes - 1), tl.clamp(target[e], 0, nodes - 1)
+
+    sent = tl.compute((edges, width), lambda e, j: tl.maximum(x[at(e)[0], j] - x[at(e)[1], j], 0), name="sent")
+    none = tl.compute((nodes, width), lambda *_: tl.cast(0, "float32"), name="none")
+    got = tl.scatter(none, (e, c), lambda e, c: (at(e)[1], c), lambda e, c: sent[e, c], name="got")
+    layer = tl.compute((nodes, other), lambda i, j: tl.maximum(tl.sum((x[i, k] + got[i, k]) * w[k, j], axis=k), 0), name="layer")
+    ends = integers(nodes, "int32", edges), integers(nodes, "int32", edges)
+    return layer, (floats(nodes, width), *ends, floats(width, other) - 0.5)
+
+
+def _messages(x: Any, source: Any, target: Any, w: Any, out: Any) -> None:
+    nodes, width = x.shape
+    got = x.copy()
+    for e in range(source.shape[0]):
+        for c in range(width):
+            got[target[e], c] += max(x[source[e], c] - x[target[e], c], np.float32(0))
+    for i in range(nodes):
+        for j in range(w.shape[1]):
+            out[i, j] = np.float32(0)
+        for k in range(width):
+            for j in range(w.shape[1]):
+                out[i, j] += got[i, k] * w[k, j]
+        for j in range(w.shape[1]):
+            out[i, j] = max(out[i, j], np.float32(0))
+
+
+def learning() -> Made:
+    """A step of learning of two layers: what they give, by how much that is wrong, and the weights after it."""
+    rows, width, inner, other = 256, 128, 64, 16
+    x, y, first, second = operand("X", rows, width), operand("Y", rows, other), operand("V", width, inner), operand("W", inner, other)
+    k, h, o, r = tl.reduce_axis(width), tl.reduce_axis(inner), tl.reduce_axis(other), tl.reduce_axis(rows)
+    hidden = tl.compute((rows, inner), lambda i, j: tl.maximum(tl.sum(x[i, k] * first[k, j], axis=k), 0), name="hidden")
+    wrong = tl.compute((rows, other), lambda i, j: (tl.sum(hidden[i, h] * second[h, j], axis=h) - y[i, j]) / rows, name="wrong")
+    blame = tl.compute(
+        (rows, inner), lambda i, j: tl.select(hidden[i, j] > 0, tl.sum(wrong[i, o] * second[j, o], axis=o), 0.0), name="blame"
+    )
+    first_after = tl.compute((width, inner), lambda i, j: first[i, j] - 0.1 * tl.sum(x[r, i] * blame[r, j], axis=r), name="first_after")
+    second_after = tl.compute(
+        (inner, other), lambda i, j: second[i, j] - 0.1 * tl.sum(hidden[r, i] * wrong[r, j], axis=r), name="second_after"
+    )
+    weights = 0.2 * floats(width, inner) - 0.1, 0.2 * floats(inner, other) - 0.1
+    return (first_after, second_after), (floats(rows, width), floats(rows, other), *weights)
+
+
+def _learning(x: Any, y: Any, first: Any, second: Any, first_after: Any, second_after: Any) -> None:
+    rows, width = x.shape
+    inner, other = second.shape
+    hidden, wrong, blame = np.empty(inner, np.float32), np.empty(other, np.float32), np.empty(inner, np.float32)
+    first_after[:], second_after[:] = first, second
+    rate = np.float32(0.1)
+    for i in range(rows):
+        hidden[:], wrong[:] = np.float32(0), np.float32(0)
+        for k in range(width):
+            for j in range(inner):
+                hidden[j] += x[i, k] * first[k, j]
+        for k in range(inner):
+            hidden[k] = max(hidden[k], np.float32(0))
+            for j in range(other):
+                wrong[j] += hidden[k] * second[k, j]
+        for j in range(other):
+            wrong[j] = (wrong[j] - y[i, j]) / np.float32(rows)
+        for j in range(inner):
+            blame[j] = np.float32(0)
+            if hidden[j] > 0:
+                for k in range(other):
+                    blame[j] += wrong[k] * second[j, k]
+        for k in range(width):
+            for j in range(inner):
+                first_after[k, j] -= rate * x[i, k] * blame[j]
+        for k in range(inner):
+            for j in range(other):
+                second_after[k, j] -= rate * hidden[k] * wrong[j]
+
+
+PROGRAMS: Final = named(
+    (joint_histogram, _joint_histogram),
+    (equalised, _equalised),
+    (clusters, _clusters),
+    (group_extrema, _group_extrema),
+    (messages, _messages),
+    (learning, _learning),
+)
