@@ -149,59 +149,10 @@ def _messages(x: Any, source: Any, target: Any, w: Any, out: Any) -> None:
             out[i, j] = max(out[i, j], np.float32(0))
 
 
-def learning() -> Made:
-    """A step of learning of two layers: what they give, by how much that is wrong, and the weights after it."""
-    rows, width, inner, other = 256, 128, 64, 16
-    x, y, first, second = operand("X", rows, width), operand("Y", rows, other), operand("V", width, inner), operand("W", inner, other)
-    k, h, o, r = tl.reduce_axis(width), tl.reduce_axis(inner), tl.reduce_axis(other), tl.reduce_axis(rows)
-    hidden = tl.compute((rows, inner), lambda i, j: tl.maximum(tl.sum(x[i, k] * first[k, j], axis=k), 0), name="hidden")
-    wrong = tl.compute((rows, other), lambda i, j: (tl.sum(hidden[i, h] * second[h, j], axis=h) - y[i, j]) / rows, name="wrong")
-    blame = tl.compute(
-        (rows, inner), lambda i, j: tl.select(hidden[i, j] > 0, tl.sum(wrong[i, o] * second[j, o], axis=o), 0.0), name="blame"
-    )
-    first_after = tl.compute((width, inner), lambda i, j: first[i, j] - 0.1 * tl.sum(x[r, i] * blame[r, j], axis=r), name="first_after")
-    second_after = tl.compute(
-        (inner, other), lambda i, j: second[i, j] - 0.1 * tl.sum(hidden[r, i] * wrong[r, j], axis=r), name="second_after"
-    )
-    weights = 0.2 * floats(width, inner) - 0.1, 0.2 * floats(inner, other) - 0.1
-    return (first_after, second_after), (floats(rows, width), floats(rows, other), *weights)
-
-
-def _learning(x: Any, y: Any, first: Any, second: Any, first_after: Any, second_after: Any) -> None:
-    rows, width = x.shape
-    inner, other = second.shape
-    hidden, wrong, blame = np.empty(inner, np.float32), np.empty(other, np.float32), np.empty(inner, np.float32)
-    first_after[:], second_after[:] = first, second
-    rate = np.float32(0.1)
-    for i in range(rows):
-        hidden[:], wrong[:] = np.float32(0), np.float32(0)
-        for k in range(width):
-            for j in range(inner):
-                hidden[j] += x[i, k] * first[k, j]
-        for k in range(inner):
-            hidden[k] = max(hidden[k], np.float32(0))
-            for j in range(other):
-                wrong[j] += hidden[k] * second[k, j]
-        for j in range(other):
-            wrong[j] = (wrong[j] - y[i, j]) / np.float32(rows)
-        for j in range(inner):
-            blame[j] = np.float32(0)
-            if hidden[j] > 0:
-                for k in range(other):
-                    blame[j] += wrong[k] * second[j, k]
-        for k in range(width):
-            for j in range(inner):
-                first_after[k, j] -= rate * x[i, k] * blame[j]
-        for k in range(inner):
-            for j in range(other):
-                second_after[k, j] -= rate * hidden[k] * wrong[j]
-
-
 PROGRAMS: Final = named(
     (joint_histogram, _joint_histogram),
     (equalised, _equalised),
     (clusters, _clusters),
     (group_extrema, _group_extrema),
     (messages, _messages),
-    (learning, _learning),
 )

@@ -4,7 +4,37 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.programs import arrays, counts, fields, fronts, images, linear, models, outside, pictures, recurrences, sequences, solvers
+from bench.programs import (
+    arrays,
+    attention,
+    counts,
+    fields,
+    fronts,
+    images,
+    linear,
+    matrices,
+    models,
+    outside,
+    pictures,
+    recurrences,
+    sequences,
+    solvers,
+)
 
-MODULES: Final = (images, pictures, recurrences, fronts, arrays, linear, outside, models, solvers, fields, sequences, counts)
+MODULES: Final = (
+    images,
+    pictures,
+    recurrences,
+    fronts,
+    arrays,
+    linear,
+    outside,
+    models,
+    solvers,
+    fields,
+    sequences,
+    counts,
+    attention,
+    matrices,
+)
 PROGRAMS: Final = tuple(program for module in MODULES for program in module.PROGRAMS)

@@ -1,142 +1,13 @@
-"""Parts of models: attention, layers that normalise, a gated layer of two products, a loss, a block of convolutions."""
+"""Parts of models: layers that normalise, a gated layer of two products, a loss, blocks of convolutions, a step of learning."""
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import numpy as np
 
 import tensorlang as tl
-from bench.programs.program import Made, floats, integers, named, operand, real
-
-
-def causal_attention() -> Made:
-    """Attention of eight heads, where no place looks at later ones."""
-    heads, n, width = 8, 256, 64
-    q, k, v = (operand(name, heads, n, width) for name in "QKV")
-    c, t = tl.reduce_axis(width), tl.reduce_axis(n)
-    score = tl.compute((heads, n, n), lambda h, i, j: tl.sum(q[h, i, c] * k[h, j, c], axis=c) / math.sqrt(width), name="score")
-    top = tl.compute((heads, n), lambda h, i: tl.max(score[h, i, t], axis=t, where=t <= i), name="top")
-    power = tl.compute((heads, n, n), lambda h, i, j: tl.select(j <= i, tl.exp(score[h, i, j] - top[h, i]), 0.0), name="power")
-    total = tl.compute((heads, n), lambda h, i: tl.sum(power[h, i, t], axis=t), name="total")
-    weight = tl.compute((heads, n, n), lambda h, i, j: power[h, i, j] / total[h, i], name="weight")
-    seen = tl.compute((heads, n, width), lambda h, i, j: tl.sum(weight[h, i, t] * v[h, t, j], axis=t), name="seen")
-    return seen, tuple(floats(heads, n, width) for _ in range(3))
-
-
-def _causal_attention(q: Any, k: Any, v: Any, out: Any) -> None:
-    heads, n, width = q.shape
-    scale, row = np.float32(1) / np.sqrt(np.float32(width)), np.empty(n, np.float32)
-    for h in range(heads):
-        for i in range(n):
-            top = np.float32(-1e30)
-            for j in range(i + 1):
-                score = np.float32(0)
-                for c in range(width):
-                    score += q[h, i, c] * k[h, j, c]
-                row[j] = score * scale
-                top = max(top, row[j])
-            total = np.float32(0)
-            for j in range(i + 1):
-                row[j] = np.exp(row[j] - top)
-                total += row[j]
-            for c in range(width):
-                out[h, i, c] = np.float32(0)
-            for j in range(i + 1):
-                weight = row[j] / total
-                for c in range(width):
-                    out[h, i, c] += weight * v[h, j, c]
-
-
-def grouped_attention() -> Made:
-    """Attention of sixteen heads that share keys and values by four, places told by rotations (Llama's)."""
-    n, heads, groups, width = 128, 16, 4, 64
-    half, each = width // 2, heads // groups
-    q, k, v = operand("Q", n, heads, width), operand("K", n, groups, width), operand("V", n, groups, width)
-    cosine, sine = operand("cosine", n, half), operand("sine", n, half)
-    c, t = tl.reduce_axis(width), tl.reduce_axis(n)
-
-    def turned(x: Any, name: str) -> Any:
-        def element(i: Any, h: Any, j: Any) -> Any:
-            across = tl.select(j < half, -x[i, h, (j + half) % width], x[i, h, (j + half) % width])
-            return x[i, h, j] * cosine[i, j % half] + across * sine[i, j % half]
-
-        return tl.compute(x.shape, element, name=name)
-
-    asks, keys = turned(q, "asks"), turned(k, "keys")
-    score = tl.compute(
-        (heads, n, n), lambda h, i, j: tl.sum(asks[i, h, c] * keys[j, h // each, c], axis=c) / math.sqrt(width), name="score"
-    )
-    top = tl.compute((heads, n), lambda h, i: tl.max(score[h, i, t], axis=t), name="top")
-    power = tl.compute((heads, n, n), lambda h, i, j: tl.exp(score[h, i, j] - top[h, i]), name="power")
-    total = tl.compute((heads, n), lambda h, i: tl.sum(power[h, i, t], axis=t), name="total")
-    weight = tl.compute((heads, n, n), lambda h, i, j: power[h, i, j] / total[h, i], name="weight")
-    seen = tl.compute((n, heads, width), lambda i, h, j: tl.sum(weight[h, i, t] * v[t, h // each, j], axis=t), name="seen")
-    angle = np.arange(n)[:, None] / 10_000 ** (np.arange(half) / half)
-    given = floats(n, heads, width), floats(n, groups, width), floats(n, groups, width)
-    return seen, (*given, np.cos(angle).astype("float32"), np.sin(angle).astype("float32"))
-
-
-def _grouped_attention(q: Any, k: Any, v: Any, cosine: Any, sine: Any, out: Any) -> None:
-    n, heads, width = q.shape
-    half, each, scale = width // 2, heads // k.shape[1], np.float32(1) / np.sqrt(np.float32(width))
-    keys, ask, row = np.empty_like(k), np.empty(width, np.float32), np.empty(n, np.float32)
-    for i in range(n):
-        for h in range(k.shape[1]):
-            for c in range(half):
-                keys[i, h, c] = k[i, h, c] * cosine[i, c] - k[i, h, c + half] * sine[i, c]
-                keys[i, h, c + half] = k[i, h, c + half] * cosine[i, c] + k[i, h, c] * sine[i, c]
-    for i in range(n):
-        for h in range(heads):
-            for c in range(half):
-                ask[c] = q[i, h, c] * cosine[i, c] - q[i, h, c + half] * sine[i, c]
-                ask[c + half] = q[i, h, c + half] * cosine[i, c] + q[i, h, c] * sine[i, c]
-            top = np.float32(-1e30)
-            for j in range(n):
-                score = np.float32(0)
-                for c in range(width):
-                    score += ask[c] * keys[j, h // each, c]
-                row[j] = score * scale
-                top = max(top, row[j])
-            total = np.float32(0)
-            for j in range(n):
-                row[j] = np.exp(row[j] - top)
-                total += row[j]
-            for c in range(width):
-                out[i, h, c] = np.float32(0)
-            for j in range(n):
-                weight = row[j] / total
-                for c in range(width):
-                    out[i, h, c] += weight * v[j, h // each, c]
-
-
-def masked_softmax() -> Made:
-    """Softmax of scaled scores where a mask lets them through, and a tenth of the weights dropped."""
-    heads, n, k = 8, 256, tl.reduce_axis(256)
-    s, mask, kept = operand("S", heads, n, n), operand("mask", n, n, dtype="uint8"), operand("kept", heads, n, n, dtype="uint8")
-    scaled = tl.compute((heads, n, n), lambda h, i, j: tl.select(mask[i, j] == 1, 0.125 * s[h, i, j], -1e9), name="scaled")
-    top = tl.compute((heads, n), lambda h, i: tl.max(scaled[h, i, k], axis=k), name="top")
-    power = tl.compute((heads, n, n), lambda h, i, j: tl.exp(scaled[h, i, j] - top[h, i]), name="power")
-    total = tl.compute((heads, n), lambda h, i: tl.sum(power[h, i, k], axis=k), name="total")
-    weight = tl.compute((heads, n, n), lambda h, i, j: power[h, i, j] / total[h, i] * real(kept[h, i, j]) / 0.9, name="weight")
-    return weight, (floats(heads, n, n), integers(2, "uint8", n, n), (floats(heads, n, n) < 0.9).astype("uint8"))
-
-
-def _masked_softmax(s: Any, mask: Any, kept: Any, out: Any) -> None:
-    heads, n, _ = s.shape
-    for h in range(heads):
-        for i in range(n):
-            top, total = np.float32(-1e30), np.float32(0)
-            for j in range(n):
-                out[h, i, j] = np.float32(0.125) * s[h, i, j] if mask[i, j] == 1 else np.float32(-1e9)
-                top = max(top, out[h, i, j])
-            for j in range(n):
-                out[h, i, j] = np.exp(out[h, i, j] - top)
-                total += out[h, i, j]
-            scale = np.float32(1) / (total * np.float32(0.9))
-            for j in range(n):
-                out[h, i, j] *= scale * np.float32(kept[h, i, j])
+from bench.programs.program import Made, floats, integers, named, operand
 
 
 def residual_norm() -> Made:
@@ -320,13 +191,59 @@ def _depthwise_norm(x: Any, w: Any, gain: Any, bias: Any, out: Any) -> None:
                 out[i, j, c] = (row[c] - mean) * scale * gain[c] + bias[c]
 
 
+def learning() -> Made:
+    """A step of learning of two layers: what they give, by how much that is wrong, and the weights after it."""
+    rows, width, inner, other = 256, 128, 64, 16
+    x, y, first, second = operand("X", rows, width), operand("Y", rows, other), operand("V", width, inner), operand("W", inner, other)
+    k, h, o, r = tl.reduce_axis(width), tl.reduce_axis(inner), tl.reduce_axis(other), tl.reduce_axis(rows)
+    hidden = tl.compute((rows, inner), lambda i, j: tl.maximum(tl.sum(x[i, k] * first[k, j], axis=k), 0), name="hidden")
+    wrong = tl.compute((rows, other), lambda i, j: (tl.sum(hidden[i, h] * second[h, j], axis=h) - y[i, j]) / rows, name="wrong")
+    blame = tl.compute(
+        (rows, inner), lambda i, j: tl.select(hidden[i, j] > 0, tl.sum(wrong[i, o] * second[j, o], axis=o), 0.0), name="blame"
+    )
+    first_after = tl.compute((width, inner), lambda i, j: first[i, j] - 0.1 * tl.sum(x[r, i] * blame[r, j], axis=r), name="first_after")
+    second_after = tl.compute(
+        (inner, other), lambda i, j: second[i, j] - 0.1 * tl.sum(hidden[r, i] * wrong[r, j], axis=r), name="second_after"
+    )
+    weights = 0.2 * floats(width, inner) - 0.1, 0.2 * floats(inner, other) - 0.1
+    return (first_after, second_after), (floats(rows, width), floats(rows, other), *weights)
+
+
+def _learning(x: Any, y: Any, first: Any, second: Any, first_after: Any, second_after: Any) -> None:
+    rows, width = x.shape
+    inner, other = second.shape
+    hidden, wrong, blame = np.empty(inner, np.float32), np.empty(other, np.float32), np.empty(inner, np.float32)
+    first_after[:], second_after[:] = first, second
+    rate = np.float32(0.1)
+    for i in range(rows):
+        hidden[:], wrong[:] = np.float32(0), np.float32(0)
+        for k in range(width):
+            for j in range(inner):
+                hidden[j] += x[i, k] * first[k, j]
+        for k in range(inner):
+            hidden[k] = max(hidden[k], np.float32(0))
+            for j in range(other):
+                wrong[j] += hidden[k] * second[k, j]
+        for j in range(other):
+            wrong[j] = (wrong[j] - y[i, j]) / np.float32(rows)
+        for j in range(inner):
+            blame[j] = np.float32(0)
+            if hidden[j] > 0:
+                for k in range(other):
+                    blame[j] += wrong[k] * second[j, k]
+        for k in range(width):
+            for j in range(inner):
+                first_after[k, j] -= rate * x[i, k] * blame[j]
+        for k in range(inner):
+            for j in range(other):
+                second_after[k, j] -= rate * hidden[k] * wrong[j]
+
+
 PROGRAMS: Final = named(
-    (causal_attention, _causal_attention),
-    (grouped_attention, _grouped_attention),
-    (masked_softmax, _masked_softmax),
     (residual_norm, _residual_norm),
     (gated_layer, _gated_layer),
     (cross_entropy, _cross_entropy),
     (norm_pool, _norm_pool),
     (depthwise_norm, _depthwise_norm),
+    (learning, _learning),
 )

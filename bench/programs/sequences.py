@@ -76,39 +76,6 @@ def _selective_scan(x: Any, delta: Any, a: Any, b: Any, c: Any, skip: Any, out: 
             out[t, i] = total + skip[i] * x[t, i]
 
 
-def delta_rule() -> Made:
-    """A memory of 64 x 64 that each key corrects to its value before it is asked (linear attention by the delta rule)."""
-    steps, width, k = 128, 64, tl.reduce_axis(64)
-    q, keys, v, rate = operand("Q", steps, width), operand("K", steps, width), operand("V", steps, width), operand("rate", steps)
-
-    def step(t: Any, state: Any) -> Any:
-        memory, _ = state
-        held = tl.compute((width,), lambda j: tl.sum(keys[t, k] * memory[k, j], axis=k), name="held")
-        better = tl.compute((width, width), lambda i, j: memory[i, j] + rate[t] * keys[t, i] * (v[t, j] - held[j]), name="better")
-        return better, tl.compute((width,), lambda j: tl.sum(q[t, k] * better[k, j], axis=k), name="answer")
-
-    start = tl.compute((width, width), lambda *_: 0.0, name="memory"), tl.compute((width,), lambda _: 0.0, name="none")
-    unit = floats(steps, width)
-    given = floats(steps, width), unit / np.linalg.norm(unit, axis=1, keepdims=True), floats(steps, width), floats(steps)
-    return tl.scan(step, start, steps, keep="all", name="answers")[1], given
-
-
-def _delta_rule(q: Any, keys: Any, v: Any, rate: Any, out: Any) -> None:
-    steps, width = q.shape
-    memory, held = np.zeros((width, width), np.float32), np.empty(width, np.float32)
-    for t in range(steps):
-        held[:], out[t] = np.float32(0), np.float32(0)
-        for i in range(width):
-            for j in range(width):
-                held[j] += keys[t, i] * memory[i, j]
-        for j in range(width):
-            held[j] = rate[t] * (v[t, j] - held[j])
-        for i in range(width):
-            for j in range(width):
-                memory[i, j] += keys[t, i] * held[j]
-                out[t, j] += q[t, i] * memory[i, j]
-
-
 def edit_distances() -> Made:
     """Levenshtein's distances between 64 pairs of words of 128 letters."""
     pairs, n = 64, 128
@@ -211,7 +178,6 @@ def _fourier(re: Any, im: Any, wr: Any, wi: Any, out: Any, imaginary: Any) -> No
 PROGRAMS: Final = named(
     (gru, _gru),
     (selective_scan, _selective_scan),
-    (delta_rule, _delta_rule),
     (edit_distances, _edit_distances),
     (checksums, _checksums),
     (fourier, _fourier),

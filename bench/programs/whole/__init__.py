@@ -11,8 +11,38 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from bench.programs.whole import arrays, counts, fields, fronts, images, linear, models, outside, pictures, recurrences, sequences, solvers
+from bench.programs.whole import (
+    arrays,
+    attention,
+    counts,
+    fields,
+    fronts,
+    images,
+    linear,
+    matrices,
+    models,
+    outside,
+    pictures,
+    recurrences,
+    sequences,
+    solvers,
+)
 
-MODULES: Final = (images, pictures, recurrences, fronts, arrays, linear, outside, models, solvers, fields, sequences, counts)
+MODULES: Final = (
+    images,
+    pictures,
+    recurrences,
+    fronts,
+    arrays,
+    linear,
+    outside,
+    models,
+    solvers,
+    fields,
+    sequences,
+    counts,
+    attention,
+    matrices,
+)
 FORMS: Final[Mapping[str, Callable[..., Any]]] = {form.__name__: form for module in MODULES for form in module.FORMS}
 """By the name of the program."""

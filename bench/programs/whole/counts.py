@@ -43,13 +43,10 @@ def messages(xp: Any, x: Any, source: Any, target: Any, w: Any) -> Any:
     return xp.maximum(layer, xp.zeros_like(layer))
 
 
-def learning(xp: Any, x: Any, y: Any, first: Any, second: Any) -> Any:
-    """Five products."""
-    given = x @ first
-    hidden = xp.maximum(given, xp.zeros_like(given))
-    wrong = (hidden @ second - y) / x.shape[0]
-    blame = xp.where(given > 0, wrong @ second.T, 0.0)
-    return first - 0.1 * (x.T @ blame), second - 0.1 * (hidden.T @ wrong)
-
-
-FORMS: Final = (joint_histogram, equalised, clusters, group_extrema, messages, learning)
+FORMS: Final = (
+    joint_histogram,
+    equalised,
+    clusters,
+    group_extrema,
+    messages,
+)

@@ -35,16 +35,6 @@ def selective_scan(xp: Any, x: Any, delta: Any, a: Any, b: Any, c: Any, skip: An
     return scanned(xp, step, xp.zeros_like(a), x, delta, b, c)[1] + skip * x
 
 
-def delta_rule(xp: Any, q: Any, keys: Any, v: Any, rate: Any) -> Any:
-    """Two products and an outer one for each step."""
-
-    def step(memory: Any, q: Any, key: Any, v: Any, rate: Any) -> tuple[Any, Any]:
-        memory = memory + (rate * key)[:, None] * (v - key @ memory)[None, :]
-        return memory, q @ memory
-
-    return scanned(xp, step, xp.zeros((q.shape[1], q.shape[1]), dtype=q.dtype), q, keys, v, rate)[1]
-
-
 def edit_distances(xp: Any, a: Any, b: Any) -> Any:
     """Along anti-diagonals of all tables at once: a lane for each letter of `a` and one more for the border."""
     pairs, n = a.shape
@@ -84,4 +74,10 @@ def fourier(xp: Any, re: Any, im: Any, wr: Any, wi: Any) -> Any:  # noqa: ARG001
     return xp.real(found), xp.imag(found)
 
 
-FORMS: Final = (gru, selective_scan, delta_rule, edit_distances, checksums, fourier)
+FORMS: Final = (
+    gru,
+    selective_scan,
+    edit_distances,
+    checksums,
+    fourier,
+)
