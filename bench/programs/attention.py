@@ -172,9 +172,89 @@ def _delta_rule(q: Any, keys: Any, v: Any, rate: Any, out: Any) -> None:
                 out[t, j] += q[t, i] * memory[i, j]
 
 
+def decoding() -> Made:
+    """A step of a model that writes: sixteen heads look at as much of a cache of keys and values as there is."""
+    most, heads, groups, width = 1024, 16, 4, 64
+    each = heads // groups
+    q, keys, v = operand("Q", heads, width), operand("K", most, groups, width), operand("V", most, groups, width)
+    length, c = operand("length", 1, dtype="int32"), tl.reduce_axis(width)
+    score = tl.compute((heads, most), lambda h, j: tl.sum(q[h, c] * keys[j, h // each, c], axis=c) / math.sqrt(width), name="score")
+
+    def there() -> Any:
+        return tl.reduce_axis((0, length[0]), within=most)
+
+    def top_of(h: Any) -> Any:
+        return tl.max(score[h, (j := there())], axis=j)
+
+    top = tl.compute((heads,), top_of, name="top")
+    power = tl.compute((heads, most), lambda h, j: tl.exp(score[h, j] - top[h]), name="power")
+    total = tl.compute((heads,), lambda h: tl.sum(power[h, (j := there())], axis=j), name="total")
+    seen = tl.compute((heads, width), lambda h, i: tl.sum(power[h, (j := there())] * v[j, h // each, i], axis=j) / total[h], name="seen")
+    given = floats(heads, width), floats(most, groups, width), floats(most, groups, width)
+    return seen, (*given, np.array([700], "int32"))
+
+
+def _decoding(q: Any, keys: Any, v: Any, length: Any, out: Any) -> None:
+    heads, width = q.shape
+    n, each, scale = length[0], heads // keys.shape[1], np.float32(1) / np.sqrt(np.float32(width))
+    power = np.empty(n, np.float32)
+    for h in range(heads):
+        top, total = np.float32(-1e30), np.float32(0)
+        for j in range(n):
+            score = np.float32(0)
+            for c in range(width):
+                score += q[h, c] * keys[j, h // each, c]
+            power[j] = score * scale
+            top = max(top, power[j])
+        for j in range(n):
+            power[j] = np.exp(power[j] - top)
+            total += power[j]
+        for i in range(width):
+            out[h, i] = np.float32(0)
+        for j in range(n):
+            weight = power[j] / total
+            for i in range(width):
+                out[h, i] += weight * v[j, h // each, i]
+
+
+def embedded() -> Made:
+    """Rows of a table by the words of 8 sentences and what tells their places, normalised (BERT's first layer)."""
+    sentences, n, width, words, k = 8, 128, 256, 10_000, tl.reduce_axis(256)
+    word, table, place = operand("word", sentences, n, dtype="int32"), operand("T", words, width), operand("P", n, width)
+    gain, bias = operand("g", width), operand("b", width)
+    rows = (sentences, n)
+    both = tl.compute((*rows, width), lambda s, i, j: table[tl.clamp(word[s, i], 0, words - 1), j] + place[i, j], name="both")
+    mean = tl.compute(rows, lambda s, i: tl.mean(both[s, i, k], axis=k), name="mean")
+    spread = tl.compute(rows, lambda s, i: tl.mean((both[s, i, k] - mean[s, i]) ** 2, axis=k), name="spread")
+
+    def element(s: Any, i: Any, j: Any) -> Any:
+        return (both[s, i, j] - mean[s, i]) * tl.rsqrt(spread[s, i] + 1e-5) * gain[j] + bias[j]
+
+    given = integers(words, "int32", sentences, n), floats(words, width), floats(n, width), floats(width), floats(width)
+    return tl.compute((*rows, width), element, name="embedded"), given
+
+
+def _embedded(word: Any, table: Any, place: Any, gain: Any, bias: Any, out: Any) -> None:
+    sentences, n, width = out.shape
+    for s in range(sentences):
+        for i in range(n):
+            mean, spread = np.float32(0), np.float32(0)
+            for j in range(width):
+                out[s, i, j] = table[word[s, i], j] + place[i, j]
+                mean += out[s, i, j]
+            mean /= np.float32(width)
+            for j in range(width):
+                spread += (out[s, i, j] - mean) * (out[s, i, j] - mean)
+            scale = np.float32(1) / np.sqrt(spread / np.float32(width) + np.float32(1e-5))
+            for j in range(width):
+                out[s, i, j] = (out[s, i, j] - mean) * scale * gain[j] + bias[j]
+
+
 PROGRAMS: Final = named(
     (causal_attention, _causal_attention),
     (grouped_attention, _grouped_attention),
     (masked_softmax, _masked_softmax),
     (delta_rule, _delta_rule),
+    (decoding, _decoding),
+    (embedded, _embedded),
 )

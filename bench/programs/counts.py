@@ -149,10 +149,118 @@ def _messages(x: Any, source: Any, target: Any, w: Any, out: Any) -> None:
             out[i, j] = max(out[i, j], np.float32(0))
 
 
+def suppression() -> Made:
+    """Which of four hundred boxes, the best first, are kept: those that no kept one before covers by half."""
+    n, k = 400, tl.reduce_axis(400)
+    box = operand("B", n, 4)
+
+    def overlap(i: Any, j: Any) -> Any:
+        high = tl.minimum(box[i, 2], box[j, 2]) - tl.maximum(box[i, 0], box[j, 0])
+        wide = tl.minimum(box[i, 3], box[j, 3]) - tl.maximum(box[i, 1], box[j, 1])
+        both = tl.maximum(high, 0) * tl.maximum(wide, 0)
+        areas = sum((box[m, 2] - box[m, 0]) * (box[m, 3] - box[m, 1]) for m in (i, j))
+        return tl.cast(tl.select(both > 0.5 * (areas - both), 1, 0), "uint8")
+
+    covers = tl.compute((n, n), overlap, name="covers")
+
+    def keep(i: Any, kept: Any) -> Any:
+        return tl.cast(tl.select(tl.any((covers[k, i] == 1) & (kept[k] == 1), axis=k, where=k < i), 0, 1), "uint8")
+
+    corner = floats(n, 2)
+    boxes = np.concatenate([corner, corner + 0.05 + 0.2 * floats(n, 2)], axis=1)
+    return tl.recurrence((n,), keep, name="kept", dtype="uint8"), (boxes,)
+
+
+def _suppression(box: Any, out: Any) -> None:
+    half = np.float32(0.5)
+    for i in range(box.shape[0]):
+        out[i] = 1
+        for k in range(i):
+            if out[k] == 1:
+                high = min(box[i, 2], box[k, 2]) - max(box[i, 0], box[k, 0])
+                wide = min(box[i, 3], box[k, 3]) - max(box[i, 1], box[k, 1])
+                both = max(high, np.float32(0)) * max(wide, np.float32(0))
+                areas = (box[i, 2] - box[i, 0]) * (box[i, 3] - box[i, 1]) + (box[k, 2] - box[k, 0]) * (box[k, 3] - box[k, 1])
+                if both > half * (areas - both):
+                    out[i] = 0
+                    break
+
+
+def compacted() -> Made:
+    """The values above a half, moved together in their order, and how many there are."""
+    n, r = 100_000, tl.reduce_axis(100_000)
+    x = operand("X", n)
+    place = tl.recurrence((n,), lambda i, p: p[i - 1] + tl.select(x[i] > 0.5, tl.cast(1, "int32"), 0), name="place", dtype="int32")
+    none = tl.compute((n,), lambda _: tl.cast(0, "float32"), name="none")
+    found = tl.scatter(
+        none, (r,), lambda r: tl.clamp(place[r] - 1, 0, n - 1), lambda r: x[r], reduce="set", where=lambda r: x[r] > 0.5, name="found"
+    )
+    return (found, tl.compute((1,), lambda _: place[n - 1], name="count")), (floats(n),)
+
+
+def _compacted(x: Any, out: Any, count: Any) -> None:
+    found = 0
+    for r in range(x.shape[0]):
+        if x[r] > 0.5:
+            out[found] = x[r]
+            found += 1
+    for r in range(found, x.shape[0]):
+        out[r] = 0
+    count[0] = found
+
+
+def routed() -> Made:
+    """The two best of eight experts of each row, what each of them is worth, and their products (a mixture of experts)."""
+    rows, many, depth, width = 128, 8, 64, 64
+    x, gate, w = operand("X", rows, depth), operand("G", depth, many), operand("W", many, depth, width)
+    k, e = tl.reduce_axis(depth), tl.reduce_axis(many)
+    score = tl.compute((rows, many), lambda i, j: tl.sum(x[i, k] * gate[k, j], axis=k), name="score")
+    first = tl.compute((rows,), lambda i: tl.argmax(score[i, e], axis=e), name="first")
+    second = tl.compute((rows,), lambda i: tl.argmax(score[i, e], axis=e, where=e != first[i]), name="second")
+
+    def chosen(which: Any, i: Any) -> Any:
+        return tl.clamp(which[i], 0, many - 1)
+
+    worth = tl.compute((rows,), lambda i: tl.sigmoid(score[i, chosen(first, i)] - score[i, chosen(second, i)]), name="worth")
+
+    def product(which: Any, name: str) -> Any:
+        return tl.compute((rows, width), lambda i, j: tl.sum(x[i, k] * w[chosen(which, i), k, j], axis=k), name=name)
+
+    best, other = product(first, "best"), product(second, "other")
+    mixed = tl.compute((rows, width), lambda i, j: worth[i] * best[i, j] + (1 - worth[i]) * other[i, j], name="mixed")
+    return mixed, (floats(rows, depth), floats(depth, many), floats(many, depth, width) - 0.5)
+
+
+def _routed(x: Any, gate: Any, w: Any, out: Any) -> None:
+    rows, depth = x.shape
+    many, score = gate.shape[1], np.empty(gate.shape[1], np.float32)
+    for i in range(rows):
+        score[:] = np.float32(0)
+        for k in range(depth):
+            for j in range(many):
+                score[j] += x[i, k] * gate[k, j]
+        first, second = 0, 1
+        for j in range(1, many):
+            if score[j] > score[first]:
+                first, second = j, first
+            elif score[j] > score[second] or first == second:
+                second = j
+        worth = np.float32(1) / (np.float32(1) + np.exp(score[second] - score[first]))
+        for j in range(w.shape[2]):
+            out[i, j] = np.float32(0)
+        for k in range(depth):
+            better, worse = worth * x[i, k], (np.float32(1) - worth) * x[i, k]
+            for j in range(w.shape[2]):
+                out[i, j] += better * w[first, k, j] + worse * w[second, k, j]
+
+
 PROGRAMS: Final = named(
     (joint_histogram, _joint_histogram),
     (equalised, _equalised),
     (clusters, _clusters),
     (group_extrema, _group_extrema),
     (messages, _messages),
+    (suppression, _suppression),
+    (compacted, _compacted),
+    (routed, _routed),
 )

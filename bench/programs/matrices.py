@@ -81,11 +81,11 @@ def toeplitz() -> Made:
 
     def step(t: Any, state: Any) -> Any:
         y, rest = state
-        off = tl.compute((1,), lambda _: r[t] + tl.sum(r[tl.maximum(t - k - 1, 0)] * y[k], axis=k, where=k < t), name="off")
+        off = tl.compute((1,), lambda _: r[t] + tl.sum(r[t - k - 1] * y[k], axis=k, where=k < t), name="off")
         reflected = tl.compute((1,), lambda _: -off[0] / rest[0], name="reflected")
 
         def element(i: Any) -> Any:
-            return tl.select(i < t, y[i] + reflected[0] * y[tl.maximum(t - 1 - i, 0)], tl.select(i == t, reflected[0], 0.0))
+            return tl.select(i < t, y[i] + reflected[0] * y[t - 1 - i], tl.select(i == t, reflected[0], 0.0))
 
         return tl.compute((n,), element, name="next"), tl.compute((1,), lambda _: rest[0] * (1 - reflected[0] * reflected[0]), name="rest")
 

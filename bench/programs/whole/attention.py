@@ -52,9 +52,27 @@ def delta_rule(xp: Any, q: Any, keys: Any, v: Any, rate: Any) -> Any:
     return scanned(xp, step, xp.zeros((q.shape[1], q.shape[1]), dtype=q.dtype), q, keys, v, rate)[1]
 
 
+def decoding(xp: Any, q: Any, keys: Any, v: Any, length: Any) -> Any:
+    """Minus infinity where the cache holds nothing."""
+    (heads, width), groups = q.shape, keys.shape[1]
+    asks = xp.reshape(q, (groups, heads // groups, width))
+    score = asks @ xp.permute_dims(keys, (1, 2, 0)) / math.sqrt(width)
+    weight = _softmax(xp, xp.where(xp.arange(keys.shape[0]) < length, score, -xp.inf))
+    return xp.reshape(weight @ xp.permute_dims(v, (1, 0, 2)), (heads, width))
+
+
+def embedded(xp: Any, word: Any, table: Any, place: Any, gain: Any, bias: Any) -> Any:
+    """A gather, and sums along the last axis."""
+    both = table[word] + place
+    centred = both - xp.mean(both, axis=2, keepdims=True)
+    return centred / xp.sqrt(xp.mean(centred * centred, axis=2, keepdims=True) + 1e-5) * gain + bias
+
+
 FORMS: Final = (
     causal_attention,
     grouped_attention,
     masked_softmax,
     delta_rule,
+    decoding,
+    embedded,
 )

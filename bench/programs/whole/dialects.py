@@ -132,6 +132,17 @@ def extreme(xp: Any, which: str, start: Any, at: Any, values: Any) -> Any:
     return made
 
 
+def placed(xp: Any, start: Any, at: Any, values: Any) -> Any:
+    """A vector with each value in the place that it names; which of several is there is left open."""
+    if is_jax(xp):
+        return start.at[at].set(values)
+    if is_torch(xp):
+        return start.scatter(0, xp.astype(at, xp.int64), values)
+    made = start.copy()
+    made[at] = values
+    return made
+
+
 def summed_rows(xp: Any, pointer: Any, values: Any) -> Any:
     """Sums of `values` between where one row of a sparse matrix begins and where the next one does."""
     if is_torch(xp):
