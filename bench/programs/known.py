@@ -7,6 +7,7 @@ from typing import Final
 from bench.programs import (
     arrays,
     attention,
+    convolutions,
     counts,
     fields,
     fronts,
@@ -35,6 +36,7 @@ MODULES: Final = (
     sequences,
     counts,
     attention,
+    convolutions,
     matrices,
 )
 PROGRAMS: Final = tuple(program for module in MODULES for program in module.PROGRAMS)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from bench.programs.whole import (
     arrays,
     attention,
+    convolutions,
     counts,
     fields,
     fronts,
@@ -42,6 +43,7 @@ MODULES: Final = (
     sequences,
     counts,
     attention,
+    convolutions,
     matrices,
 )
 FORMS: Final[Mapping[str, Callable[..., Any]]] = {form.__name__: form for module in MODULES for form in module.FORMS}
