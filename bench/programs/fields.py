@@ -208,10 +208,54 @@ def _cloth(start: Any, speed_of: Any, out: Any) -> None:
     out[:] = at
 
 
+def both_ways() -> Made:
+    """An image smoothed by recursive filters along rows and columns, forwards and backwards (Deriche; PolyBench's deriche)."""
+    h, w, a = 256, 320, 0.3
+    x = operand("X", h, w)
+
+    def along(x: Any, name: str) -> Any:
+        right = tl.recurrence((h, w), lambda i, j, y: a * x[i, j] + (1 - a) * y[i, j - 1], name=f"{name}_right")
+        left = tl.recurrence((h, w), lambda i, j, y: (1 - a) * (a * x[i, tl.minimum(w - j, w - 1)] + y[i, j - 1]), name=f"{name}_left")
+        return tl.compute((h, w), lambda i, j: right[i, j] + left[i, w - 1 - j], name=name)
+
+    def down(x: Any, name: str) -> Any:
+        below = tl.recurrence((h, w), lambda i, j, y: a * x[i, j] + (1 - a) * y[i - 1, j], name=f"{name}_down")
+        above = tl.recurrence((h, w), lambda i, j, y: (1 - a) * (a * x[tl.minimum(h - i, h - 1), j] + y[i - 1, j]), name=f"{name}_up")
+        return tl.compute((h, w), lambda i, j: below[i, j] + above[h - 1 - i, j], name=name)
+
+    return down(along(x, "across"), "smooth"), (floats(h, w),)
+
+
+def _both_ways(x: Any, out: Any) -> None:
+    h, w = x.shape
+    a, across = np.float32(0.3), np.empty_like(x)
+    b = np.float32(1) - a
+    for i in range(h):
+        last = np.float32(0)
+        for j in range(w):
+            last = a * x[i, j] + b * last
+            across[i, j] = last
+        last = np.float32(0)
+        for j in range(w - 1, -1, -1):
+            last = b * (a * x[i, min(j + 1, w - 1)] + last)
+            across[i, j] += last
+    row = np.zeros(w, np.float32)
+    for i in range(h):
+        for j in range(w):
+            row[j] = a * across[i, j] + b * row[j]
+            out[i, j] = row[j]
+    row[:] = np.float32(0)
+    for i in range(h - 1, -1, -1):
+        for j in range(w):
+            row[j] = b * (a * across[min(i + 1, h - 1), j] + row[j])
+            out[i, j] += row[j]
+
+
 PROGRAMS: Final = named(
     (jacobi_line, _jacobi_line),
     (waves, _waves),
     (shallow_water, _shallow_water),
     (lattice_gas, _lattice_gas),
     (cloth, _cloth),
+    (both_ways, _both_ways),
 )

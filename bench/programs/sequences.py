@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from bench.programs.program import Made, floats, integers, named, operand
+from bench.programs.program import Made, floats, integers, named, operand, real
 
 
 def gru() -> Made:
@@ -175,10 +175,98 @@ def _fourier(re: Any, im: Any, wr: Any, wi: Any, out: Any, imaginary: Any) -> No
         out[r], imaginary[r] = x, y
 
 
+def alignments() -> Made:
+    """How likely a model of 100 steps finds a text of 40 letters: the sum over all ways with blanks (CTC), in logarithms."""
+    steps, letters, text = 100, 32, 40
+    states = 2 * text + 1
+    score, label, none = operand("S", steps, letters), operand("label", text, dtype="int32"), -1e30
+
+    def letter(s: Any) -> Any:
+        """The blank of even states, or what stands in the text."""
+        return tl.select(s % 2 == 0, tl.cast(0, "int32"), tl.clamp(label[tl.minimum(s // 2, text - 1)], 0, letters - 1))
+
+    def likely(t: Any, s: Any, known: Any) -> Any:
+        stay, one = known[t - 1, s], known[t - 1, s - 1]
+        two = tl.select((s >= 2) & (s % 2 == 1) & (letter(s) != letter(tl.maximum(s - 2, 0))), known[t - 1, s - 2], none)
+        most = tl.maximum(tl.maximum(stay, one), two)
+        total = most + tl.log(tl.exp(stay - most) + tl.exp(one - most) + tl.exp(two - most))
+        return tl.select(t == 0, tl.select(s < 2, 0.0, none), total) + score[t, tl.clamp(letter(s), 0, letters - 1)]
+
+    known = tl.recurrence((steps, states), likely, outside=none, name="known")
+    last = steps - 1
+
+    def whole(_: Any) -> Any:
+        a, b = known[last, states - 1], known[last, states - 2]
+        most = tl.maximum(a, b)
+        return most + tl.log(tl.exp(a - most) + tl.exp(b - most))
+
+    given = np.log(floats(steps, letters) + 0.01), 1 + integers(letters - 1, "int32", text)
+    return tl.compute((1,), whole, name="likelihood"), given
+
+
+def _alignments(score: Any, label: Any, out: Any) -> None:
+    steps, states, none = score.shape[0], 2 * label.shape[0] + 1, np.float32(-1e30)
+    known, before = np.full(states, none), np.empty(states, np.float32)
+    known[0], known[1] = score[0, 0], score[0, label[0]]
+    for t in range(1, steps):
+        before[:] = known
+        for s in range(states):
+            letter = 0 if s % 2 == 0 else label[s // 2]
+            stay, one, two = before[s], before[s - 1] if s > 0 else none, none
+            if s >= 2 and s % 2 == 1 and letter != label[s // 2 - 1]:
+                two = before[s - 2]
+            most = max(stay, one, two)
+            known[s] = most + np.log(np.exp(stay - most) + np.exp(one - most) + np.exp(two - most)) + score[t, letter]
+    most = max(known[states - 1], known[states - 2])
+    out[0] = most + np.log(np.exp(known[states - 1] - most) + np.exp(known[states - 2] - most))
+
+
+def options() -> Made:
+    """What 64 American put options are worth, by trees of 200 steps, from the end backwards (Cox, Ross and Rubinstein)."""
+    many, steps = 64, 200
+    price, strike = operand("price", many), operand("strike", many)
+    up, chance, discount = 1.01, 0.5, 0.9999
+    factor = tl.compute((2 * steps + 1,), lambda k: tl.pow(up, real(k - steps)), name="factor")
+
+    def exercised(t: Any, i: Any, j: Any) -> Any:
+        """Where the price rose j times in t steps."""
+        return strike[i] - price[i] * factor[2 * j - t + steps]
+
+    def step(t: Any, later: Any) -> Any:
+        left = steps - 1 - t
+
+        def element(i: Any, j: Any) -> Any:
+            kept = discount * (chance * later[i, j + 1] + (1 - chance) * later[i, j])
+            return tl.select(j <= left, tl.maximum(kept, exercised(left, i, j)), 0.0)
+
+        return tl.compute((many, steps + 1), element, name="earlier")
+
+    end = tl.compute((many, steps + 1), lambda i, j: tl.maximum(exercised(steps, i, j), 0), name="end")
+    first = tl.scan(step, end, steps, keep="last", name="tree")
+    return tl.compute((many,), lambda i: first[i, 0], name="worth"), (90 + 20 * floats(many), 90 + 20 * floats(many))
+
+
+def _options(price: Any, strike: Any, out: Any) -> None:
+    steps, up = 200, np.float32(1.01)
+    worth, factor = np.empty(steps + 1, np.float32), np.empty(2 * steps + 1, np.float32)
+    for k in range(2 * steps + 1):
+        factor[k] = up ** np.float32(k - steps)
+    for i in range(price.shape[0]):
+        for j in range(steps + 1):
+            worth[j] = max(strike[i] - price[i] * factor[2 * j], np.float32(0))
+        for left in range(steps - 1, -1, -1):
+            for j in range(left + 1):
+                kept = np.float32(0.9999) * np.float32(0.5) * (worth[j + 1] + worth[j])
+                worth[j] = max(kept, strike[i] - price[i] * factor[2 * j - left + steps])
+        out[i] = worth[0]
+
+
 PROGRAMS: Final = named(
     (gru, _gru),
     (selective_scan, _selective_scan),
     (edit_distances, _edit_distances),
     (checksums, _checksums),
     (fourier, _fourier),
+    (alignments, _alignments),
+    (options, _options),
 )

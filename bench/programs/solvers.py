@@ -230,10 +230,70 @@ def _page_rank(pointer: Any, source: Any, degree: Any, out: Any) -> None:
             out[i] = np.float32(0.15) + np.float32(0.85) * total
 
 
+def two_grids() -> Made:
+    """A cycle of two grids for Poisson's equation: red and black sweeps, the rest on half as many points, and its correction."""
+    n = 256
+    half, given = n // 2, operand("B", n, n)
+
+    def around(x: Any, i: Any, j: Any, m: int) -> Any:
+        """The sum of four neighbours; zero beyond the walls."""
+        rows = tl.select(i > 0, x[tl.maximum(i - 1, 0), j], 0.0) + tl.select(i < m - 1, x[tl.minimum(i + 1, m - 1), j], 0.0)
+        return rows + tl.select(j > 0, x[i, tl.maximum(j - 1, 0)], 0.0) + tl.select(j < m - 1, x[i, tl.minimum(j + 1, m - 1)], 0.0)
+
+    def swept(x: Any, right: Any, m: int, name: str) -> Any:
+        for colour in range(2):
+            x = tl.compute(
+                (m, m),
+                lambda i, j, x=x, colour=colour: tl.select((i + j) % 2 == colour, 0.25 * (right[i, j] + around(x, i, j, m)), x[i, j]),
+                name=f"{name}_{colour}",
+            )
+        return x
+
+    near = swept(swept(tl.compute((n, n), lambda *_: 0.0, name="zero"), given, n, "first"), given, n, "second")
+    rest = tl.compute((n, n), lambda i, j: given[i, j] + around(near, i, j, n) - 4 * near[i, j], name="rest")
+    coarse = tl.compute((half, half), lambda i, j: sum(rest[2 * i + a, 2 * j + b] for a in range(2) for b in range(2)), name="coarse")
+    error = tl.compute((half, half), lambda *_: 0.0, name="none")
+    for sweep in range(4):
+        error = swept(error, coarse, half, f"coarse_{sweep}")
+    better = tl.compute((n, n), lambda i, j: near[i, j] + error[i // 2, j // 2], name="better")
+    return swept(better, given, n, "last"), (floats(n, n) - 0.5,)
+
+
+def _two_grids(given: Any, out: Any) -> None:
+    n, quarter, four = given.shape[0], np.float32(0.25), np.float32(4)
+    half = n // 2
+    fine, right = np.zeros((n + 2, n + 2), np.float32), np.empty((half, half), np.float32)
+    error = np.zeros((half + 2, half + 2), np.float32)
+    for sweep in range(4):
+        for i in range(1, n + 1):
+            for j in range(1 + (i + 1 + sweep) % 2, n + 1, 2):
+                fine[i, j] = quarter * (given[i - 1, j - 1] + fine[i - 1, j] + fine[i + 1, j] + fine[i, j - 1] + fine[i, j + 1])
+    for i in range(half):
+        for j in range(half):
+            right[i, j] = np.float32(0)
+            for a in range(2 * i + 1, 2 * i + 3):
+                for b in range(2 * j + 1, 2 * j + 3):
+                    near = fine[a - 1, b] + fine[a + 1, b] + fine[a, b - 1] + fine[a, b + 1]
+                    right[i, j] += given[a - 1, b - 1] + near - four * fine[a, b]
+    for sweep in range(8):
+        for i in range(1, half + 1):
+            for j in range(1 + (i + 1 + sweep) % 2, half + 1, 2):
+                error[i, j] = quarter * (right[i - 1, j - 1] + error[i - 1, j] + error[i + 1, j] + error[i, j - 1] + error[i, j + 1])
+    for i in range(n):
+        for j in range(n):
+            fine[i + 1, j + 1] += error[i // 2 + 1, j // 2 + 1]
+    for sweep in range(2):
+        for i in range(1, n + 1):
+            for j in range(1 + (i + 1 + sweep) % 2, n + 1, 2):
+                fine[i, j] = quarter * (given[i - 1, j - 1] + fine[i - 1, j] + fine[i + 1, j] + fine[i, j - 1] + fine[i, j + 1])
+    out[:] = fine[1 : n + 1, 1 : n + 1]
+
+
 PROGRAMS: Final = named(
     (alternating_directions, _alternating_directions),
     (gauss_jordan, _gauss_jordan),
     (gram_schmidt, _gram_schmidt),
     (conjugate_gradients, _conjugate_gradients),
     (page_rank, _page_rank),
+    (two_grids, _two_grids),
 )

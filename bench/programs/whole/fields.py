@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from bench.programs.fields import WAYS, WEIGHTS
-from bench.programs.whole.dialects import bordered, replaced, stepped, within
+from bench.programs.whole.dialects import bordered, replaced, scanned, stepped, within
 
 
 def jacobi_line(xp: Any, a: Any) -> Any:
@@ -78,4 +78,29 @@ def cloth(xp: Any, at: Any, speed: Any) -> Any:
     return stepped(xp, 50, step, (at, speed))[0]
 
 
-FORMS: Final = (jacobi_line, waves, shallow_water, lattice_gas, cloth)
+def both_ways(xp: Any, x: Any) -> Any:
+    """A row after the other, of the image and of its transposed."""
+    a = 0.3
+
+    def down(x: Any) -> Any:
+        def step(last: Any, row: Any) -> tuple[Any, Any]:
+            now = row + (1 - a) * last
+            return now, now
+
+        none = xp.zeros_like(x[0])
+        _, below = scanned(xp, step, none, a * x)
+        before = xp.concat([x[-1:], xp.flip(x[1:], axis=0)], axis=0)
+        _, above = scanned(xp, step, none, a * (1 - a) * before)
+        return below + xp.flip(above, axis=0)
+
+    return down(down(x.T).T)
+
+
+FORMS: Final = (
+    jacobi_line,
+    waves,
+    shallow_water,
+    lattice_gas,
+    cloth,
+    both_ways,
+)

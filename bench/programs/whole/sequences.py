@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
-from bench.programs.whole.dialects import NoFormError, is_torch, scanned
+from bench.programs.whole.dialects import NoFormError, is_torch, scanned, stepped
 
 
 def _sigmoid(xp: Any, z: Any) -> Any:
@@ -74,10 +75,47 @@ def fourier(xp: Any, re: Any, im: Any, wr: Any, wi: Any) -> Any:  # noqa: ARG001
     return xp.real(found), xp.imag(found)
 
 
+def alignments(xp: Any, score: Any, label: Any) -> Any:
+    """All states of a step at once."""
+    text = label.shape[0]
+    blanks = xp.zeros_like(label)
+    letter = xp.concat([xp.reshape(xp.stack([blanks, label], axis=1), (-1,)), blanks[:1]])
+    none = xp.full(2, -1e30, dtype=score.dtype)
+    skips = xp.concat([letter[:2] < 0, (letter[2:] != 0) & (letter[2:] != letter[:-2])])
+
+    def step(stay: Any, row: Any) -> tuple[Any, None]:
+        one, two = xp.concat([none[:1], stay[:-1]]), xp.where(skips, xp.concat([none, stay[:-2]]), none[0])
+        most = xp.maximum(xp.maximum(stay, one), two)
+        return most + xp.log(xp.exp(stay - most) + xp.exp(one - most) + xp.exp(two - most)) + row, None
+
+    rows = score[:, letter]
+    start = xp.concat([rows[0, :2], xp.full(2 * text - 1, -1e30, dtype=score.dtype)])
+    last = scanned(xp, step, start, rows[1:])[0][-2:]
+    most = xp.max(last)
+    return xp.reshape(most + xp.log(xp.sum(xp.exp(last - most))), (1,))
+
+
+def options(xp: Any, price: Any, strike: Any) -> Any:
+    """All prices of a step at once."""
+    steps = 200
+    rises = xp.arange(steps + 1, dtype=price.dtype)
+
+    def exercised(t: Any) -> Any:
+        return xp.maximum(strike[:, None] - price[:, None] * xp.exp(math.log(1.01) * (2 * rises - t)), xp.zeros_like(strike)[:, None])
+
+    def step(t: Any, later: Any) -> Any:
+        kept = 0.9999 * 0.5 * (xp.roll(later, -1, axis=1) + later)
+        return xp.maximum(kept, exercised(steps - 1 - t))
+
+    return stepped(xp, steps, step, exercised(steps))[:, 0]
+
+
 FORMS: Final = (
     gru,
     selective_scan,
     edit_distances,
     checksums,
     fourier,
+    alignments,
+    options,
 )

@@ -86,4 +86,31 @@ def page_rank(xp: Any, pointer: Any, source: Any, degree: Any) -> Any:
     return stepped(xp, 20, step, xp.ones_like(degree))
 
 
-FORMS: Final = (alternating_directions, gauss_jordan, gram_schmidt, conjugate_gradients, page_rank)
+def two_grids(xp: Any, given: Any) -> Any:
+    """Whole fields in every sweep, of which every other element counts."""
+    n = given.shape[0]
+
+    def around(x: Any) -> Any:
+        return sum(part for axis in (0, 1) for part in _walled(xp, x, axis))
+
+    def swept(x: Any, right: Any, times: int) -> Any:
+        place = xp.arange(x.shape[0])
+        colours = (place[:, None] + place[None, :]) % 2
+        return stepped(xp, 2 * times, lambda t, x: xp.where(colours == t % 2, 0.25 * (right + around(x)), x), x)
+
+    near = swept(xp.zeros_like(given), given, 2)
+    rest = given + around(near) - 4 * near
+    coarse = xp.sum(xp.reshape(rest, (n // 2, 2, n // 2, 2)), axis=(1, 3))
+    error = swept(xp.zeros_like(coarse), coarse, 4)
+    spread = xp.reshape(xp.broadcast_to(error[:, None, :, None], (n // 2, 2, n // 2, 2)), (n, n))
+    return swept(near + spread, given, 1)
+
+
+FORMS: Final = (
+    alternating_directions,
+    gauss_jordan,
+    gram_schmidt,
+    conjugate_gradients,
+    page_rank,
+    two_grids,
+)
