@@ -153,7 +153,7 @@ def fourier() -> Made:
 
     found: Any = re, im
     for stage in range(10):
-        found = halved(*found, 1 << stage)
+        found = halved(found[0], found[1], 1 << stage)
     angle = -2 * np.pi * np.arange(n // 2) / n
     return found, (floats(rows, n), floats(rows, n), np.cos(angle).astype("float32"), np.sin(angle).astype("float32"))
 
