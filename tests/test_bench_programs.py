@@ -18,7 +18,10 @@ from bench.programs.whole import FORMS, MODULES, dialects
 
 ABOUT = {"cpu": "a processor"}
 KNOWN = {program.name: program for program in PROGRAMS}
-CHEAP = ("halved", "edges", "time_warping", "butterflies", "sparse_product", "bags", "determinants", "folding", "fdtd")
+CHEAP = (
+    *("halved", "edges", "time_warping", "butterflies", "sparse_product", "bags", "determinants", "folding", "fdtd"),
+    *("embedded", "delta_rule", "equalised", "compacted", "waves", "both_ways", "alignments", "triangular_product", "mobile_block"),
+)
 ROWS = (
     Row("far", 1e-3, 0.1, {"numba": Part(4e-3, 4.0), "jax": Part(3e-3, 3.0), "torch": Part(2e-3, 2.0)}, two=1.5),
     Row("lost", 2e-3, 0.1, {"numba": Part(1e-3, 0.5), "jax": Part(4e-3, 2.0)}, {"torch": "a long loop"}),

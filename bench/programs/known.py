@@ -4,7 +4,45 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.programs import arrays, cameras, fronts, images, linear, outside, photographs, pictures, pyramids, recurrences
+from bench.programs import (
+    arrays,
+    attention,
+    cameras,
+    convolutions,
+    counts,
+    fields,
+    fronts,
+    images,
+    linear,
+    matrices,
+    models,
+    outside,
+    photographs,
+    pictures,
+    pyramids,
+    recurrences,
+    sequences,
+    solvers,
+)
 
-MODULES: Final = (images, pictures, recurrences, fronts, arrays, linear, outside, photographs, pyramids, cameras)
+MODULES: Final = (
+    images,
+    pictures,
+    photographs,
+    pyramids,
+    cameras,
+    recurrences,
+    fronts,
+    arrays,
+    linear,
+    outside,
+    models,
+    solvers,
+    fields,
+    sequences,
+    counts,
+    attention,
+    convolutions,
+    matrices,
+)
 PROGRAMS: Final = tuple(program for module in MODULES for program in module.PROGRAMS)

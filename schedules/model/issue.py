@@ -18,7 +18,6 @@ from tensorlang.schedules.model.conditions import MASK_REGISTERS, condition_slot
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Part, Statement, paths, statements
 from tensorlang.schedules.model.touched import (
-    LEAST_SLIDING,
     alike,
     crossings,
     elements_of,
@@ -167,7 +166,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
                 shuffles = vectors * each * again
         loaded_at: Collection[tuple[int, ...]] = offsets
         if vector is not None and run is vector and copies[lane] > 1 and _slides(access, statement, machine):
-            found = sliding(offsets, lanes, copies[lane])
+            found = sliding(offsets, lanes, copies[lane], access.element)
             loaded_at, shuffles = found.loads, shuffles + vectors * (1 - found.share)
             vectors *= found.share
         waiting += shared(statement, moving, copies, vectors) if anew else 0.0
@@ -206,7 +205,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
 
 def _slides(access: LinearAccess, statement: Statement, machine: Machine) -> bool:
     """Are its registers as long as lines, and taken out of neighbouring ones where they are read a few elements on?"""
-    whole = access.element * 8 == statement.bits and machine.vector_bits == 8 * machine.line and access.element >= LEAST_SLIDING
+    whole = access.element * 8 == statement.bits and machine.vector_bits == 8 * machine.line
     return whole and not access.writes and bool(access.offsets)
 
 

@@ -10,8 +10,8 @@ from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Statement
 from tensorlang.schedules.model.walks import LinearAccess
 
-LEAST_SLIDING: Final = 4
-"""Bytes of elements of which one instruction takes a register out of two, on every processor whose registers are as long as lines."""
+SHIFTED: Final = 4
+"""Bytes by multiples of which one instruction takes a register out of two, on every processor whose registers are as long as lines."""
 
 
 def alike(statement: Statement) -> Iterator[tuple[LinearAccess, set[tuple[int, ...]]]]:
@@ -112,6 +112,11 @@ class Sliding(NamedTuple):
         return len(self.loads) / (len(self.loads) + self.shuffled)
 
 
+def shifts(element: int) -> int:
+    """Elements of so many bytes by multiples of which a register is taken out of two."""
+    return max(1, SHIFTED // element)
+
+
 def loaded_whole(places: Collection[int], lanes: int) -> int:
     """Of vectors that begin at several places of a row, the one of which others are taken: at a line if one is, else in the middle."""
     ordered = sorted(places)
@@ -119,13 +124,13 @@ def loaded_whole(places: Collection[int], lanes: int) -> int:
     return min(ordered, key=lambda place: (place % lanes != 0, abs(place - middle)))
 
 
-def sliding(offsets: Collection[tuple[int, ...]], lanes: int, registers: int) -> Sliding:
-    """One vector of each row whole, of the others a few elements away the registers at its ends."""
+def sliding(offsets: Collection[tuple[int, ...]], lanes: int, registers: int, element: int) -> Sliding:
+    """One vector of each row whole, of the others a few elements of so many bytes away the registers at its ends."""
     rows: dict[tuple[int, ...], list[int]] = {}
     for offset in offsets:
-        rows.setdefault(offset[:-1], []).append(offset[-1])
+        rows.setdefault((*offset[:-1], offset[-1] % shifts(element)), []).append(offset[-1])
     loads, shuffled = list[tuple[int, ...]](), 0
-    for row, places in rows.items():
+    for (*row, _), places in rows.items():
         whole = loaded_whole(places, lanes)
         for place in places:
             held = registers - 1 if place != whole and abs(place - whole) < lanes else 0

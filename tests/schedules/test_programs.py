@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from bench.programs import arrays, fronts, images, recurrences
+from bench.programs import arrays, attention, counts, fields, fronts, images, recurrences
 from bench.programs.program import Program
 from tensorlang.codegen.target import target
 from tensorlang.schedules.strategies import choose
 from tests.thinned import few
 
-PROGRAMS = (*images.PROGRAMS, *recurrences.PROGRAMS, *fronts.PROGRAMS, *arrays.PROGRAMS)
+MODULES = (images, recurrences, fronts, arrays, attention, counts, fields)
+PROGRAMS = tuple(program for module in MODULES for program in module.PROGRAMS)
 
 
 @pytest.mark.parametrize("cpu", few(["haswell", "cascadelake", "znver3", "znver5"], 1))

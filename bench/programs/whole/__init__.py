@@ -11,8 +11,40 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from bench.programs.whole import arrays, fronts, images, linear, outside, pictures, recurrences
+from bench.programs.whole import (
+    arrays,
+    attention,
+    convolutions,
+    counts,
+    fields,
+    fronts,
+    images,
+    linear,
+    matrices,
+    models,
+    outside,
+    pictures,
+    recurrences,
+    sequences,
+    solvers,
+)
 
-MODULES: Final = (images, pictures, recurrences, fronts, arrays, linear, outside)
+MODULES: Final = (
+    images,
+    pictures,
+    recurrences,
+    fronts,
+    arrays,
+    linear,
+    outside,
+    models,
+    solvers,
+    fields,
+    sequences,
+    counts,
+    attention,
+    convolutions,
+    matrices,
+)
 FORMS: Final[Mapping[str, Callable[..., Any]]] = {form.__name__: form for module in MODULES for form in module.FORMS}
 """By the name of the program."""

@@ -110,6 +110,33 @@ def within(xp: Any, x: Any, inner: Any) -> Any:
     return xp.where(kept, xp.pad(inner, 1), x)
 
 
+def convolved(xp: Any, x: Any, w: Any) -> Any:
+    """An image, channels first, by windows around each pixel; zeros beyond the edge. Raises `NoFormError`."""
+    if is_jax(xp):
+        import jax  # noqa: PLC0415 - an optional peer
+
+        return jax.lax.conv(x[None], w, (1, 1), "SAME")[0]
+    if is_torch(xp):
+        from torch.nn import functional  # noqa: PLC0415 - an optional peer
+
+        return functional.conv2d(x[None], w, padding="same")[0]
+    raise NoFormError("NumPy has no convolution")
+
+
+def convolved_back(xp: Any, x: Any, w: Any) -> Any:
+    """An image, channels last, whose pixels are spread over windows of 4 x 4 that are two apart. Raises `NoFormError`."""
+    if is_jax(xp):
+        import jax  # noqa: PLC0415 - an optional peer
+
+        return jax.lax.conv_transpose(x[None], w[::-1, ::-1], (2, 2), "SAME")[0]
+    if is_torch(xp):
+        from torch.nn import functional  # noqa: PLC0415 - an optional peer
+
+        turned = xp.permute_dims(x, (2, 0, 1))[None], xp.permute_dims(w, (2, 3, 0, 1))
+        return xp.permute_dims(functional.conv_transpose2d(*turned, stride=2, padding=1)[0], (1, 2, 0))
+    raise NoFormError("NumPy has no convolution")
+
+
 def summed(xp: Any, count: int, at: Any, values: Any) -> Any:
     """Sums of the rows of `values` by the place of each, of `count` places."""
     zeros = xp.zeros((count, *values.shape[1:]), dtype=values.dtype)
@@ -119,6 +146,28 @@ def summed(xp: Any, count: int, at: Any, values: Any) -> Any:
         return zeros.index_add(0, at, values)
     xp.add.at(zeros, at, values)
     return zeros
+
+
+def extreme(xp: Any, which: str, start: Any, at: Any, values: Any) -> Any:
+    """The least (`min`) or the greatest (`max`) of a vector's elements and of the values that name each as their place."""
+    if is_jax(xp):
+        return getattr(start.at[at], which)(values)
+    if is_torch(xp):
+        return start.scatter_reduce(0, xp.astype(at, xp.int64), values, f"a{which}")
+    made = start.copy()
+    getattr(xp, f"{which}imum").at(made, at, values)
+    return made
+
+
+def placed(xp: Any, start: Any, at: Any, values: Any) -> Any:
+    """A vector with each value in the place that it names; which of several is there is left open."""
+    if is_jax(xp):
+        return start.at[at].set(values)
+    if is_torch(xp):
+        return start.scatter(0, xp.astype(at, xp.int64), values)
+    made = start.copy()
+    made[at] = values
+    return made
 
 
 def summed_rows(xp: Any, pointer: Any, values: Any) -> Any:

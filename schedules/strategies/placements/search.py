@@ -152,7 +152,9 @@ class PlacementSearch:
         return min(seconds, seconds * math.ceil(trips / self.threads) / trips + self.machine.core.fork)
 
     def _sketch(self, group: Group, written_in: frozenset[str]) -> Sketch | None:
-        """The loops of a group; None where the regions of its members cannot be told."""
+        """The loops of a group; None where the regions of its members cannot be told, or what is inlined is too much to be counted."""
+        if any(math.isinf(self._stage(name, written_in).statement.operations) for name in (group.result, *group.members)):
+            return None
         result = self._stage(group.result, written_in)
         at = ""
         if group.members:
