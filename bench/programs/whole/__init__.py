@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from bench.programs.whole import arrays, fronts, images, linear, outside, pictures, recurrences
+from bench.programs.whole import arrays, cameras, fronts, images, linear, outside, photographs, pictures, pyramids, recurrences
 
-MODULES: Final = (images, pictures, recurrences, fronts, arrays, linear, outside)
+MODULES: Final = (images, pictures, recurrences, fronts, arrays, linear, outside, photographs, pyramids, cameras)
 FORMS: Final[Mapping[str, Callable[..., Any]]] = {form.__name__: form for module in MODULES for form in module.FORMS}
 """By the name of the program."""
