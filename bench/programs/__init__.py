@@ -7,7 +7,8 @@
     python -m bench.programs --threads            what two threads gain, of those that take more than a millisecond
     python -m bench.programs --page               the table of this machine in docs/performance.md
 
-Those of `linear`, `pictures`, `fronts` and `outside` were written later, to find what the first do not show.
+Those of `linear`, `pictures`, `fronts` and `outside` were written later, to find what the first do not show; those of `photographs`,
+`pyramids` and `cameras` are pipelines that Halide is known for, beside which it takes part (`halide`), by hand and by two autoschedulers.
 
 Each program is a definition, operands, and the loops that someone would write by hand for it: fused where that is natural, and no more;
 `whole` has it once more as arrays. What all compute is compared. They take turns in one process, in its time, and a row is the median of
