@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from bench.programs import engines, two_threads
+from bench.programs import engines, halide as pipelines, two_threads
 from bench.programs.__main__ import Part, Row, left_out, line, means, page
 from bench.programs.known import PROGRAMS
+from bench.programs.photographs import photograph
 from bench.programs.program import Program
 from bench.programs.timing import same
 from bench.programs.whole import FORMS, MODULES, dialects
@@ -19,8 +21,8 @@ from bench.programs.whole import FORMS, MODULES, dialects
 ABOUT = {"cpu": "a processor"}
 KNOWN = {program.name: program for program in PROGRAMS}
 CHEAP = (
-    *("halved", "edges", "time_warping", "butterflies", "sparse_product", "bags", "determinants", "folding", "fdtd"),
-    *("embedded", "delta_rule", "equalised", "compacted", "waves", "both_ways", "alignments", "triangular_product", "mobile_block"),
+    *("halved", "edges", "time_warping", "butterflies", "sparse_product", "bags", "determinants", "folding", "fdtd", "blur16", "equalised"),
+    *("embedded", "delta_rule", "compacted", "waves", "both_ways", "alignments", "triangular_product", "mobile_block"),
 )
 ROWS = (
     Row("far", 1e-3, 0.1, {"numba": Part(4e-3, 4.0), "jax": Part(3e-3, 3.0), "torch": Part(2e-3, 2.0)}, two=1.5),
@@ -45,6 +47,45 @@ def test_every_form_has_the_name_of_a_program(module: Any) -> None:
 def test_a_form_computes_what_the_program_computes(program: Program, xp: Any) -> None:
     outputs, given = program.define()
     assert same(engines.results(tl.build(outputs)(*given)), engines.results(FORMS[program.name](xp, *given)))
+
+
+def test_every_pipeline_has_the_name_of_a_program() -> None:
+    assert set(pipelines.PIPELINES) <= set(KNOWN)
+
+
+@pytest.mark.parametrize("name", pipelines.MODULES)
+def test_a_module_of_pipelines_has_those_of_the_table(name: str) -> None:
+    pytest.importorskip("halide")
+    module = importlib.import_module(f"bench.programs.halide.{name}")
+    assert set(pipelines.MODULES[name]) <= set(vars(module))
+
+
+@pytest.mark.parametrize("name", ["dilation", "edges", "equalised"])
+@pytest.mark.parametrize("peer", ["halide", "mullapudi2016"])
+def test_a_pipeline_computes_what_a_form_computes(name: str, peer: str, xp: Any) -> None:
+    pytest.importorskip("halide")
+    _, given = KNOWN[name].define()
+    result = engines.results(FORMS[name](xp, *given))
+    call = engines.compiled(peer, KNOWN[name], given, result)
+    assert not isinstance(call, str), call
+    assert same(result, engines.results(call()))
+
+
+def test_a_program_without_a_pipeline_says_so() -> None:
+    assert engines.compiled("halide", KNOWN["viterbi"], (), ()) == "no pipeline"
+
+
+def test_a_photograph_goes_on_as_its_mirror_image() -> None:
+    photo = photograph(500, 1300)
+    assert np.array_equal(photo[:427, :640], photo[:427, 1279:639:-1])
+    assert np.array_equal(photo[427:], photo[426:353:-1])
+
+
+def test_levels_of_words_are_the_same_one_apart() -> None:
+    level = np.full(10, 1000, "uint16")
+    assert same((level,), (level + np.uint16(1),))
+    assert not same((level,), (level + np.uint16(2),))
+    assert not same((level.astype("int32"),), (level.astype("int32") + 1,))
 
 
 def test_torch_has_no_form_with_a_long_loop() -> None:

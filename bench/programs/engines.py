@@ -1,7 +1,7 @@
-"""Who takes part beside us: Numba with the loops of a program, JAX and `torch.compile` with its whole-array form, each on one thread.
+"""Who takes part beside us: Numba with the loops of a program, JAX and `torch.compile` with its whole-array form, Halide with pipelines.
 
-A peer's operands are where it wants them before the clock runs, and a call is over when its results are there. JAX and torch allocate
-these in each call, as their users have it; Numba writes into arrays that are there, as we do.
+Each has one thread. A peer's operands are where it wants them before the clock runs, and a call is over when its results are there. JAX
+and torch allocate these in each call, as their users have it; Numba and Halide write into arrays that are there, as we do.
 """
 
 from __future__ import annotations

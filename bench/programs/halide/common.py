@@ -12,7 +12,7 @@ import halide as hl
 Shape: TypeAlias = tuple[int, ...]
 
 x, y, c, k = (hl.Var(name) for name in "xyck")
-xo, xi, yo, yi, ko, ki = (hl.Var(name) for name in ("xo", "xi", "yo", "yi", "ko", "ki"))
+xo, xi, yo, yi = (hl.Var(name) for name in ("xo", "xi", "yo", "yi"))
 STRIP: Final = 32
 """Rows of a strip, if it is not said otherwise."""
 

@@ -7,23 +7,24 @@ from typing import Any
 
 import halide as hl
 
-from bench.programs.halide.common import BYTES, REALS, WORDS, Shape, real, sliding, total, x, y
+from bench.programs.halide.common import BYTES, REALS, WORDS, Shape, real, sliding, total, x, xi, xo, y, yi, yo
 from bench.programs.images import TAPS
 from bench.programs.photographs import BINOMIAL, RADIUS, STAGES
 
 
 def blur16(_: Shape, by_hand: bool, image: Any) -> hl.Func:
-    """Sums of rows slide."""
+    """Tiles of a vector and eight rows: what is summed along a row stays in registers."""
     across, down = hl.Func("across"), hl.Func("down")
     across[x, y] = (image[x, y] + image[x + 1, y] + image[x + 2, y]) // hl.u16(3)
     down[x, y] = (across[x, y] + across[x, y + 1] + across[x, y + 2]) // hl.u16(3)
     if by_hand:
-        sliding(down, WORDS, across)
+        down.tile(x, y, xo, yo, xi, yi, WORDS, 8).vectorize(xi)
+        across.store_at(down, xo).compute_at(down, yi).vectorize(x, WORDS)
     return down
 
 
 def blur(_: Shape, by_hand: bool, image: Any) -> hl.Func:
-    """As `blur16`, with sums of twice the width."""
+    """Sums of twice the width slide, a row at a time."""
     across, down = hl.Func("across"), hl.Func("down")
     across[x, y] = hl.u16((hl.u32(image[x, y]) + image[x + 1, y] + image[x + 2, y]) // 3)
     down[x, y] = hl.u16((hl.u32(across[x, y]) + across[x, y + 1] + across[x, y + 2]) // 3)
@@ -41,7 +42,7 @@ def unsharp(shape: Shape, by_hand: bool, image: Any) -> hl.Func:
     across[x, y] = total(real(tap) * gray[x + d - 2, y] for d, tap in enumerate(TAPS))
     out[x, y] = real(2) * gray[x, y] - total(real(tap) * across[x, y + d - 2] for d, tap in enumerate(TAPS))
     if by_hand:
-        sliding(out, REALS, gray, across)
+        sliding(out, REALS, gray, across, strip=64)
     return out
 
 
@@ -81,7 +82,7 @@ def dilation(_: Shape, by_hand: bool, image: Any) -> hl.Func:
 
 
 def chained(_: Shape, by_hand: bool, image: Any) -> hl.Func:
-    """Every stage slides down the whole image behind the one before it."""
+    """Every stage slides down the whole image behind the one before it, four rows at a time, so that a row is loaded for several."""
     before, stages = image, []
     for number in range(STAGES):
         stage = hl.Func(f"stage{number}")
@@ -91,9 +92,9 @@ def chained(_: Shape, by_hand: bool, image: Any) -> hl.Func:
         before = stage
     *inner, out = stages
     if by_hand:
-        out.vectorize(x, WORDS)
+        out.split(y, yo, yi, 4).reorder(yi, x, yo).vectorize(x, WORDS).unroll(yi)
         for stage in inner:
-            stage.store_root().compute_at(out, y).vectorize(x, WORDS)
+            stage.store_root().compute_at(out, yo).reorder(y, x).vectorize(x, WORDS).unroll(y, 4)
     return out
 
 

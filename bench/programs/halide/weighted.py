@@ -8,7 +8,7 @@ from typing import Any
 import halide as hl
 
 from bench.programs.cameras import CELL, SHADES
-from bench.programs.halide.common import REALS, Shape, c, k, real, total, x, y, yi, yo
+from bench.programs.halide.common import REALS, Shape, c, k, real, total, x, y
 
 
 def bilateral(_: Shape, by_hand: bool, image: Any) -> hl.Func:
@@ -38,11 +38,11 @@ def non_local_means(_: Shape, by_hand: bool, image: Any) -> hl.Func:
 
 
 def bilateral_grid(shape: Shape, by_hand: bool, image: Any) -> hl.Func:
-    """Rows of cells are filled just before their shades are blurred; a pixel reads between eight cells."""
+    """Rows of cells are filled just before their shades are blurred; those between two rows are made for a row of pixels."""
     h, w = shape
     whole: Any = hl.BoundaryConditions.constant_exterior(image, real(0), [(0, w), (0, h)])
     r = hl.RDom([(0, CELL), (0, CELL)])
-    grid, deep, wide, tall, out = (hl.Func(name) for name in ("grid", "deep", "wide", "tall", "out"))
+    grid, deep, wide, tall, here, out = (hl.Func(name) for name in ("grid", "deep", "wide", "tall", "here", "out"))
     column, row = x * CELL + r.x - CELL // 2, y * CELL + r.y - CELL // 2
     level = hl.clamp(whole[column, row], real(0), real(1))
     grid[x, y, k, c] = real(0)
@@ -59,12 +59,11 @@ def bilateral_grid(shape: Shape, by_hand: bool, image: Any) -> hl.Func:
     cell = hl.i32(shade)
     deeper, right, lower = shade - hl.f32(cell), hl.f32(x % CELL) / real(CELL), hl.f32(y % CELL) / real(CELL)
 
-    def sliced(channel: int) -> Any:
-        def along(p: int, q: int) -> Any:
-            return hl.lerp(*(tall[x // CELL + q, y // CELL + p, cell + d, channel] for d in range(2)), deeper)
+    here[x, y, k, c] = hl.lerp(tall[x, y // CELL, k, c], tall[x, y // CELL + 1, k, c], lower)
 
-        above, below = (hl.lerp(along(p, 0), along(p, 1), right) for p in range(2))
-        return hl.lerp(above, below, lower)
+    def sliced(channel: int) -> Any:
+        left, other = (hl.lerp(*(here[x // CELL + q, y, cell + d, channel] for d in range(2)), deeper) for q in range(2))
+        return hl.lerp(left, other, right)
 
     out[x, y] = sliced(0) / sliced(1)
     if by_hand:
@@ -73,5 +72,6 @@ def bilateral_grid(shape: Shape, by_hand: bool, image: Any) -> hl.Func:
         deep.compute_root().reorder(x, k, c, y).vectorize(x, REALS)
         wide.compute_root().reorder(x, k, c, y).vectorize(x, REALS)
         tall.compute_root().reorder(x, k, c, y).vectorize(x, REALS)
-        out.split(y, yo, yi, CELL).vectorize(x, REALS)
+        out.vectorize(x, REALS)
+        here.compute_at(out, y).vectorize(x, REALS, hl.TailStrategy.GuardWithIf)
     return out

@@ -14,6 +14,7 @@ from typing import Any, Final
 from bench.programs.whole import (
     arrays,
     attention,
+    cameras,
     convolutions,
     counts,
     fields,
@@ -23,7 +24,9 @@ from bench.programs.whole import (
     matrices,
     models,
     outside,
+    photographs,
     pictures,
+    pyramids,
     recurrences,
     sequences,
     solvers,
@@ -32,6 +35,9 @@ from bench.programs.whole import (
 MODULES: Final = (
     images,
     pictures,
+    photographs,
+    pyramids,
+    cameras,
     recurrences,
     fronts,
     arrays,
