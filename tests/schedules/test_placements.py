@@ -222,3 +222,37 @@ def test_stages_that_pay_in_strips_only_together_come_there(machine: str) -> Non
     for place in (WHOLE, INLINED):
         point = {**default, **dict.fromkeys(moved, place), "strip": 1, "slides": False}
         assert seconds(default) < seconds(point)
+
+
+def test_a_product_of_centred_rows_has_a_default() -> None:
+    """Rows that are computed in strips of the product begin where the strip does, so that none of their ends is known."""
+    n, w = 512, 512
+    x, weights, k = tl.placeholder((n, w), name="X"), tl.placeholder((w, 256), name="W"), tl.reduce_axis(w)
+    mean = tl.compute((n,), lambda i: tl.sum(x[i, k], axis=k) / w, name="mean")
+    centred = tl.compute((n, w), lambda i, j: x[i, j] - mean[i], name="centred")
+    product = tl.compute((n, 256), lambda i, j: tl.sum(centred[i, k] * weights[k, j], axis=k), name="product")
+    for machine in MACHINES:
+        assert choose(product, target(machine), 1).default
+    rng = np.random.default_rng(0)
+    a, b = rng.random((n, w), dtype=np.float32), rng.random((w, 256), dtype=np.float32)
+    np.testing.assert_allclose(tl.build(product)(a, b), (a - a.mean(1, keepdims=True)) @ b, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("count", [8, 10])
+def test_stages_that_would_read_too_much_where_they_are_inlined_have_a_default(count: int) -> None:
+    """A window in a window in a window: what is written into one of them beyond that is not told by the sketch."""
+    weights = (1, 4, 6, 4, 1)
+    image = tl.placeholder((64 + 4 * count, 64 + 4 * count), "uint16", name="X")
+    given = np.random.default_rng(0).integers(0, 256, (64 + 4 * count,) * 2).astype("uint16")
+    wanted = given.astype(np.uint32)
+    for stage in range(count):
+        h = 64 + 4 * (count - stage - 1)
+
+        def element(i: tl.Expr, j: tl.Expr, image: Tensor = image) -> tl.Expr:
+            return sum(weights[a] * weights[b] * image[i + a, j + b] for a in range(5) for b in range(5)) >> 8
+
+        image = tl.compute((h, h), element, name=f"stage{stage}")
+        wanted = sum(weights[a] * weights[b] * wanted[a : a + h, b : b + h] for a in range(5) for b in range(5)) >> 8
+    for machine in MACHINES:
+        assert choose(image, target(machine), 1).default
+    np.testing.assert_array_equal(tl.build(image)(given), wanted)

@@ -28,7 +28,9 @@ MOST: Final = 4
 
 def ends_that_ask(stage: StageInfo, vector: For) -> tuple[int, int]:
     """How many elements at the beginning and at the end of a row ask otherwise than those in its middle; (0, 0) where they are too many."""
-    if not is_literal(vector) or not isinstance(vector.lo, Const) or vector not in stage.outer:  # that of a strip begins where the strip does
+    if (
+        not is_literal(vector) or not isinstance(vector.lo, Const) or vector not in stage.outer
+    ):  # that of a strip begins where the strip does
         return 0, 0
     count, found = size(vector), (0, 0)
     for answer in _questions(stage, vector):
