@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from bench.programs.program import Made, floats, integers, named, operand, real
+from bench.programs.program import Made, floats, integers, named, operand
 
 
 def joint_histogram() -> Made:

@@ -6,8 +6,8 @@
 A register as long as a line lies on two of them at all places but one in sixteen, and takes as long as two. Of several vectors that begin a
 few elements apart, one is loaded; what two neighbouring registers of it hold of the others is taken from there by one instruction, and
 loaded where it goes beyond: by multiples of 4 bytes, so that words two apart are taken from one another. So nothing is loaded that the
-statement does not read. The registers of a vector are read before any of it is stored, as its lanes are. Each goes through an empty piece of
-assembly: LLVM 22 would load it again for each use rather than keep it.
+statement does not read. The registers of a vector are read before any of it is stored, as its lanes are. Each goes through an empty piece
+of assembly: LLVM 22 would load it again for each use rather than keep it.
 """
 
 from __future__ import annotations
