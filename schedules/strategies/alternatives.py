@@ -95,8 +95,13 @@ def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
         )
     recomputed = strategy.recomputed
     if recomputed is not None:
-        pays = isinstance(recomputed.change, Recomputing) and recomputed.change.pays
-        return Alternatives("intermediates", Way("kept", strategy), Way("recomputed", recomputed), lambda: pays)
+        clearing = recomputed.change.clearing if isinstance(recomputed.change, Recomputing) else 0.0
+        return Alternatives(
+            "intermediates",
+            Way("kept", strategy),
+            Way("recomputed", recomputed),
+            lambda: clearing > 0 and _modelled(recomputed) < _modelled(strategy) + clearing,
+        )
     placing = strategy.placing
     if placing is not None:
 

@@ -74,3 +74,43 @@ def test_what_data_or_another_axis_asks_has_no_ends() -> None:
 
 def test_a_row_that_is_all_ends_stays_whole() -> None:
     assert "ends" not in choose(neighbours("wrap", 18, (-2, 1)), target("znver4"), 1).default
+
+
+SAMPLED: dict[str, Callable[[Any], Any]] = {
+    "between": lambda j: (j + 1) // 2,
+    "pairs": lambda j: 2 * (j // 2) - 1,
+    "near and far": lambda j: j // 2 - 1 + 2 * (j % 2),
+    "thirds": lambda j: (j - 1) // 3,
+    "of pairs": lambda j: 2 * ((j + 1) // 2) + 1,
+    "down": lambda j: 40 - (j + 2) // 2,
+}
+"""Places in a row of 40 that an image of another size reads, beyond its borders too."""
+
+
+def sampled(name: str, columns: int, n: int = 40) -> Any:
+    x = tl.placeholder((5, n), name="X")
+    return tl.compute((5, columns), lambda i, j: x[i, tl.clamp(SAMPLED[name](j), 0, n - 1)] + x[i, tl.clamp(j // 2, 0, n - 1)], name="Y")
+
+
+@pytest.mark.parametrize("columns", [3, 17, 40, 77, 80])
+@pytest.mark.parametrize("name", SAMPLED)
+def test_an_image_of_another_size_is_that_of_numpy(name: str, columns: int) -> None:
+    x, at = np.random.default_rng(columns).random((5, 40), dtype=np.float32), np.arange(columns)
+    want = x[:, np.clip(SAMPLED[name](at), 0, 39)] + x[:, np.clip(at // 2, 0, 39)]
+    kinds = choose(sampled(name, columns), target(), 1)
+    for ends in {kinds.default.get("ends", False), False}:
+        for lanes in {kinds.default.get("lanes", False), True}:
+            config = {**kinds.default, **{knob: value for knob, value in (("ends", ends), ("lanes", lanes)) if knob in kinds.default}}
+            np.testing.assert_array_equal(tl.build(kinds.schedule(config))(x), want)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("name", ["between", "pairs", "near and far"])
+def test_places_that_are_quotients_ask_nothing_in_the_middle(name: str, ends: bool) -> None:
+    columns = 1024
+    kinds = choose(sampled(name, columns, 1024 if name == "pairs" else 512), target("znver4"), 1)
+    assert kinds.default["ends"] is True
+    s = kinds.schedule({**kinds.default, "lanes": True, "ends": ends})
+    vectors = [part for part in statements(lower(s.nest, target("znver4")).body) if isinstance(part, For) and part.kind == "vector"]
+    inner = [[node for part in statements(loop) for expr in expressions(part) for node in walk(expr)] for loop in vectors]
+    assert any(not any(isinstance(node, Binary) and node.op in ("min", "max") for node in nodes) for nodes in inner)

@@ -1,9 +1,9 @@
 """What only edges ask, and what the answer is in the middle of the loops (see `interiors`).
 
-A question is a comparison or an extremum of two indices whose difference is linear in the loops inside, or a remainder of such an index
-that hardly ever is another than in the middle, as of neighbours in an image that goes on at its other end. The answer holds for a whole
-iteration of an outer loop where it holds with the loops inside at the ends that are hardest for it. A question inside another one is
-answered first, and the test asks for both.
+A question is a comparison or an extremum of two indices whose difference is linear in the loops inside, or has a bound that is, where it is
+over quotients and remainders by literals; or a remainder of such an index that hardly ever is another than in the middle, as of neighbours
+in an image that goes on at its other end. The answer holds for a whole iteration of an outer loop where it holds with the loops inside at
+the ends that are hardest for it. A question inside another one is answered first, and the test asks for both.
 """
 
 from __future__ import annotations
@@ -118,17 +118,17 @@ def _answer(node: Expr, loop: For, inner: Loops, middle: Middle, *, reads: bool)
     if isinstance(node, Binary) and _wraps(node):
         return _turn(node, loop, inner, middle)
     form = linear(Binary("sub", node.left, node.right))
-    moving = _moving(form, loop, inner)
     here = _middle_of(form, middle)
-    if here is None or moving is None or not (_has_lanes(moving, inner) or (reads and isinstance(node, Compare))):
+    if here is None or (here == 0 and node.op in ("eq", "ne")):
         return None
     low = here < 0 or (here == 0 and _LOW[node.op] == 1)
-    if here == 0 and node.op in ("eq", "ne"):
+    above = _above(form.times(1 if low else -1).plus(Linear(-(_LOW if low else _HIGH)[node.op])))
+    moving = _moving(above, loop, inner)
+    if moving is None or not (_has_lanes(moving, inner) or (reads and isinstance(node, Compare))):
         return None
-    most = _hardest(form, inner, 1 if low else -1)
-    if most is None:
+    test = _hardest(above, inner, 1)
+    if test is None:
         return None
-    test = most.plus(Linear(-(_LOW if low else _HIGH)[node.op]))
     condition = negative(test)
     if condition == FALSE or (condition != TRUE and Axis(loop.loop) not in test.terms):
         return None
@@ -164,6 +164,24 @@ def _moving(form: Linear, loop: For, inner: Loops) -> list[str] | None:
 
 def _has_lanes(moving: Iterable[str], inner: Loops) -> bool:
     return any(name in inner and inner[name].kind == "vector" for name in moving)
+
+
+def _above(form: Linear) -> Linear:
+    """A form without quotients and remainders by literals, of the axes that they are of; where it is negative, `form` is.
+
+    `f * (e // d)` is at most `f * e / d` for an f above 0, and `f * (e - d + 1) / d` below, so d times a form is less than one without.
+    """
+    for atom, factor in form.terms.items():
+        rest = form.plus(Linear(0, {atom: factor}), -1)
+        match atom:
+            case Binary("floordiv", of, Const(by)) if by > 0:
+                least = linear(of).plus(Linear(0 if factor > 0 else 1 - int(by)))
+                return _above(rest.times(int(by)).plus(least, factor))
+            case Binary("mod", _, Const(by)) if by > 0:
+                return _above(rest.plus(Linear(max(0, factor) * (int(by) - 1))))
+            case _:
+                pass
+    return form
 
 
 def _hardest(form: Linear, inner: Loops, sign: int) -> Linear | None:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from itertools import takewhile
 from typing import Final, TypeAlias
 
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, const
 from tensorlang.ir.dtype import INT64
-from tensorlang.ir.integers import COMPARE
+from tensorlang.ir.integers import COMPARE, known_value
 from tensorlang.ir.linear import Linear, expression, linear
-from tensorlang.ir.traverse import dtype_of, rewrite
+from tensorlang.ir.traverse import dtype_of, rewrite, substitute
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size
 
 Answer: TypeAlias = Callable[[int], int]
@@ -63,12 +63,14 @@ def _questions(stage: StageInfo, vector: For) -> Iterator[Answer]:
                 form = linear(left)
             case _:
                 return node
-        if form.terms.keys() != {axis}:
+        if form.terms.keys() != {axis} and (node.op == "mod" or _value(form, axis, lo) is None):
             return node
-        found[node] = answer = _of_place(form, form.terms[axis], lo, _answer(node))
+        found[node] = answer = _of_place(form, axis, lo, _answer(node))
         if isinstance(node, Compare):
             return node
         if node.op == "mod":
+            if any(answer(at) != answer(middle) for at in (min(MOST, middle), max(middle, 2 * middle - 1 - MOST))):
+                return node  # it turns again and again
             by = int(node.right.value) if isinstance(node.right, Const) else 1
             return expression(form.plus(Linear(-by * ((form.constant + form.terms[axis] * (lo + middle)) // by))))
         return node.left if (answer(middle) <= EITHER) == (node.op == "min") else node.right
@@ -89,5 +91,14 @@ def _answer(node: Expr) -> Answer:
             return lambda number: (number > 0) - (number < 0)
 
 
-def _of_place(form: Linear, factor: int, lo: int, answer: Answer) -> Answer:
-    return lambda at: answer(form.constant + factor * (lo + at))
+def _of_place(form: Linear, axis: Axis, lo: int, answer: Answer) -> Answer:
+    """The answer at a place of a row, of a form over its axis, or over quotients and remainders of that."""
+    if form.terms.keys() == {axis}:
+        factor = form.terms[axis]
+        return lambda at: answer(form.constant + factor * (lo + at))
+    return lambda at: answer(_value(form, axis, lo + at) or 0)
+
+
+def _value(form: Linear, axis: Axis, at: int) -> int | None:
+    """The value of a form at a place; None where it follows anything else."""
+    return known_value(substitute(expression(form), {axis.name: const(at)}), {})
