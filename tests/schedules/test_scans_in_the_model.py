@@ -65,13 +65,15 @@ def test_a_band_of_several_steps_comes_once(band: int) -> None:
 
 def test_registers_of_neighbours_are_loaded_once() -> None:
     """Of three taps in two registers: two of the one in the middle, and one of each of the others at its end."""
-    found = sliding([(0, -1), (0, 0), (0, 1)], 16, 2)
+    found = sliding([(0, -1), (0, 0), (0, 1)], 16, 2, 4)
     assert sorted(found.loads) == [(0, -1), (0, 0), (0, 0), (0, 1)] and found.shuffled == 2
     assert found.share == pytest.approx(4 / 6)
-    far = sliding([(0, 0), (0, 40)], 16, 4)
+    far = sliding([(0, 0), (0, 40)], 16, 4, 4)
     assert len(far.loads) == 8 and not far.shuffled
-    rows = sliding([(0, 0), (1, 0), (1, 1)], 16, 4)
+    rows = sliding([(0, 0), (1, 0), (1, 1)], 16, 4, 4)
     assert len(rows.loads) == 9 and rows.shuffled == 3
+    words = sliding([(0, 0), (0, 1), (0, 2)], 32, 2, 2)  # by multiples of 4 bytes
+    assert sorted(words.loads) == [(0, 0), (0, 0), (0, 1), (0, 1), (0, 2)] and words.shuffled == 1
 
 
 def test_more_vectors_in_flight_pay_where_a_register_is_a_line() -> None:

@@ -22,9 +22,9 @@ from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.placement.local_copies import tile_name
-from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
+from tensorlang.schedules.rewriting.edit import find_loop, literal_extent, path_to_loop
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.spaces.knobs import Flag, Knob, Sizes
+from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis.peeled_ends import ends_that_ask
 from tensorlang.schedules.strategies.analysis.roles import componentwise
 from tensorlang.schedules.strategies.analysis.short_axes import Run, run_of
@@ -76,6 +76,10 @@ class RowVectors:
     """Vectors in flight, where the model was asked for them."""
     ends: tuple[int, int] = (0, 0)
     """Elements at both ends of the vector loop that ask where to read, as no other does."""
+    tall: tuple[int, ...] = ()
+    """Numbers of rows that may be computed side by side, since they read some of the same."""
+    rows: int = 1
+    """The one that the model names."""
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Processor, threads: int, plain: Sequence[Part]) -> RowVectors:
@@ -173,6 +177,8 @@ class RowVectors:
                 found.append(Flag(f"{prefix}phases"))
             if any(self.ends):
                 found.append(Flag(f"{prefix}ends"))
+            if self.tall:
+                found.append(Choice(f"{prefix}rows", (1, *self.tall)))
             if self.streamed is not None:
                 found.append(Flag(f"{prefix}stream"))
             if self.far:
@@ -200,6 +206,8 @@ class RowVectors:
                 config[f"{prefix}phases"] = self.phases.pay
             if any(self.ends):
                 config[f"{prefix}ends"] = True
+            if self.tall:
+                config[f"{prefix}rows"] = self.rows
             if self.streamed is not None:
                 config[f"{prefix}stream"] = self.streamed
             if self.far:
@@ -252,6 +260,7 @@ class RowVectors:
                     outermost = outer
                 if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
                     self._move_inside(s, outer, inner)
+                outermost = self._beside(s, config.get(f"{prefix}rows", 1), outer, inner) or outermost
                 apart = config.get(f"{prefix}phases", False) and not config.get(f"{prefix}stream")
                 if not (apart and vectorize_phases(s, inner, self.phases.count)):
                     s.attempt(Unroll(inner) if in_turn else Vectorize(inner))
@@ -261,6 +270,21 @@ class RowVectors:
                 ask_ahead(s, reading, self.far, config[f"{prefix}prefetch"], self.extent, width)
         if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None:
             parallelize(s, outermost)
+
+    def _beside(self, s: Schedule, count: int, outer: str, inner: str) -> str | None:
+        """Compute so many rows side by side, where rows stand directly around; the outermost loop, where that is another one now."""
+        around = [part for part in path_to_loop(s.nest, outer) if isinstance(part, For)][:-1]
+        if count == 1 or not around or (literal_extent(around[-1]) or 0) < count:
+            return None
+        before, row = len(s.directives), around[-1].loop
+        try:
+            rows, beside = s.split(row, count, "peel")
+            s.reorder(rows, outer, beside, inner)
+            s.unroll(beside)
+        except ScheduleError:
+            s.undo(len(s.directives) - before)
+            return None
+        return rows if len(around) == 1 else None
 
     def _may_meet(self, s: Schedule, loop: str, width: int) -> bool:
         """May lanes write to the same place, as a scatter's where data tells it?"""
