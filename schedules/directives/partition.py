@@ -30,7 +30,8 @@ from tensorlang.ir import Axis, Binary, Compare, Expr, For, If, Nest, Select, St
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.printer import short
-from tensorlang.ir.traverse import dtype_of, loads_of, map_children, map_expressions, map_statements, substatements
+from tensorlang.ir.relations import closure
+from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, map_children, map_expressions, map_statements, substatements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.legality.accesses import facts_of
 from tensorlang.schedules.legality.narrowing import extremum
@@ -126,7 +127,7 @@ def _bound(nest: Nest, condition: Expr, loop: For, around: Sequence[str], moving
     factor = slack.terms.get(axis, 0)
     rest = slack.plus(Linear(0, {axis: factor}), -1)
     most = greatest(nest, simplify(expression(rest.times(-1))), moving) if factor else None
-    if most is None:
+    if most is None or not closure(nest, axes_of(most)) <= {*around}:  # the ends of a skewed loop inside follow the loop itself
         return None
     if factor > 0:
         return Bound(condition, simplify(Binary("add", Binary("floordiv", most, ir.const(factor)), ir.const(1))), from_below=True)

@@ -53,6 +53,36 @@ def test_narrow_elements_and_registers_shorter_than_a_line_are_loaded_each() -> 
     assert "shufflevector <64 x i8>" not in str(tl.build(narrow, target=WIDE).inspect("llvm"))
 
 
+def test_words_two_apart_are_taken_from_one_another() -> None:
+    """By multiples of 4 bytes: the words at 2 and 4 from those at 0, those at 3 from those at 1."""
+    text = str(tl.build(taps([0, 1, 2, 3, 4], 1 << 14, 2, "uint16"), target=WIDE).inspect("llvm"))
+    assert len(re.findall(r"load <32 x i16>", text)) == 7 and len(re.findall(r"shufflevector <32 x i16>", text)) == 3
+
+
+def test_each_row_of_a_window_has_a_register_that_others_are_taken_from() -> None:
+    X = tl.placeholder((40, 1024), name="X")
+    s = tl.Schedule(tl.compute((38, 992), lambda i, j: sum(X[i + a, j + b] for a in range(3) for b in range(3)), name="Y"))
+    s.vectorize(s.split("j", 32, "peel")[1])
+    assert counted(s) == (3 * (2 + 2), 3 * 2)
+
+
+def test_words_that_are_widened_come_wide_out_of_memory() -> None:
+    X = tl.placeholder((1 << 14,), "uint16", name="X")
+    s = tl.Schedule(tl.compute(((1 << 14) - 64,), lambda i: tl.cast(X[i], "uint32") + tl.cast(X[i + 2], "uint32"), name="Y"))
+    s.vectorize(s.split("i", 64, "peel")[1])
+    assert "shufflevector <32 x i16>" not in str(tl.build(s, target=WIDE).inspect("llvm"))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float16"])
+@pytest.mark.parametrize("places", [[0, 2, 4], [0, 1, 2, 3, 4], [-5, 0, 7, 8, 12]])
+def test_taps_of_narrow_elements_are_what_numpy_says(places: list[int], dtype: str) -> None:
+    extent, first = 700, min(places)
+    x = np.random.default_rng(0).integers(0, 20, extent + max(places) - first).astype(dtype)
+    wanted = sum(x[at - first : at - first + extent] for at in places)
+    for vectors in (1, 2, 4) if x.itemsize > 1 else (1, 2):
+        np.testing.assert_array_equal(tl.build(taps(places, extent, vectors, dtype))(x), wanted)
+
+
 @given(st.lists(st.integers(-20, 20), min_size=2, max_size=6, unique=True), st.integers(1, 8), st.integers(70, 400))
 def test_any_taps_are_what_numpy_says(places: list[int], vectors: int, extent: int) -> None:
     first = min(places)

@@ -124,6 +124,15 @@ def test_fission_after_a_loop_that_is_not_there_is_refused() -> None:
     assert code_and_reason(s, "fission", "Z.i", after="Z.j") == ("TL-S105", "nothing in 'i' runs after 'j'")
 
 
+def test_bounds_that_follow_the_loop_itself_are_none() -> None:
+    s = tl.Schedule(triangular(9))
+    s.reorder("Y.k", "Y.i")
+    s.skew("Y.i", by="Y.k")
+    if s.can("partition", "Y.k"):
+        s.partition("Y.k")
+    check(s)
+
+
 def test_conditions_on_data_stay() -> None:
     rng = np.random.default_rng(0)
     x, at, k = tl.placeholder((9, 9), name="X"), tl.placeholder((9,), "int32", name="at"), tl.reduce_axis(9, name="k")
