@@ -10,7 +10,7 @@ The region is as in `compute_at`: of each dimension what the inner loops reach, 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -76,16 +76,20 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
         sketch.statement = sketch.statement._replace(operations=math.inf)
 
 
-def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: bool = False) -> Sketch | None:
+def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: bool = False, told: Collection[int] = ()) -> Sketch | None:
     """The producer of what its readers read inside `at`, whose steps may be taken before it is `put`; they read it in local storage.
 
     `at` is a loop of one reader ("": around all of them); the others were computed at it before. Storage that is `kept` outlives the
-    iterations of `at`, each of which adds what the one before has not computed. None where reads follow the outer loops in different ways.
+    iterations of `at`, each of which adds what the one before has not computed; of the dimensions `told` data tell what is read, so that
+    it may be anything. None where reads follow the outer loops in different ways.
     """
     made = _written(producer, readers)
-    inside = [{loop.name: loop.trips for loop in (reader.inside(at) if at and _has(reader, at) else reader.loops)} for reader in readers]
-    turns = next((loop.trips for reader in readers for loop in reader.loops if loop.name == at), 1.0) if kept else 1.0
-    box = _box(made, list(zip(readers, inside, strict=True)), at if kept else "", turns)
+    inside = [
+        {loop.name: reader.first.get(loop.name, loop.trips) for loop in (reader.inside(at) if at and _has(reader, at) else reader.loops)}
+        for reader in readers
+    ]
+    turns = next((trips for reader in readers for name, trips in _trips(reader) if name == at), 1.0) if kept else 1.0
+    box = _box(made, list(zip(readers, inside, strict=True)), at if kept else "", turns, told)
     if box is None:
         return None
     for reader, own in zip(readers, inside, strict=True):
@@ -95,7 +99,8 @@ def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: b
     reads = (_moved(read, axes, shifts) for read in producer.statement.accesses if read is not made)
     statement = producer.statement.over(partial(made_of, axes=axes))._replace(accesses=(*reads, box.write()))
     loops = (loop._replace(trips=trips.get(loop.name, loop.trips)) for loop in producer.loops)
-    return Sketch(statement, [loop for loop in loops if loop.trips > 1 or loop.name not in trips])
+    first = {at: turns, **{name: side.reach for own, side in zip(made.terms, box.sides, strict=True) for name in own}}
+    return Sketch(statement, [loop for loop in loops if loop.trips > 1 or loop.name not in trips], first=first)
 
 
 def _where_read(loops: frozenset[str], axes: Mapping[str, Terms]) -> frozenset[str]:
@@ -172,12 +177,17 @@ class _Box:
         return access._replace(buffer=buffer, extents=extents, strides=strides, terms=tuple(moved), offsets=tuple(offsets))
 
 
-def _box(made: LinearAccess, readers: Sequence[tuple[Sketch, Mapping[str, float]]], kept: str, turns: float) -> _Box | None:
+def _box(
+    made: LinearAccess, readers: Sequence[tuple[Sketch, Mapping[str, float]]], kept: str, turns: float, told: Collection[int]
+) -> _Box | None:
     """What readers read of a tensor, each with the trips of its loops inside; None where they follow the outer loops in different ways."""
     uses = [(use, own) for reader, own in readers for use in reader.statement.accesses if use.buffer.name == made.buffer.name]
     inside = {name for _, own in readers for name in own}
     sides: list[_Side] = []
     for place, whole in enumerate(made.extents):
+        if place in told:
+            sides.append(_Side({}, 0.0, whole, 0.0))
+            continue
         outer = [{loop: term for loop, term in use.terms[place].items() if loop not in inside} for use, _ in uses]
         if any(other != outer[0] for other in outer):
             return None
@@ -192,6 +202,12 @@ def _written(producer: Sketch, readers: Sequence[Sketch]) -> LinearAccess:
     """What a producer makes: of several tensors, the first that is read."""
     read = {access.buffer.name for reader in readers for access in reader.statement.accesses}
     return next(access for access in producer.statement.accesses if access.writes and access.buffer.name in read)
+
+
+def _trips(sketch: Sketch) -> Iterator[tuple[str, float]]:
+    """The trips of a sketch's loops, and of those that it was computed at."""
+    yield from ((loop.name, loop.trips) for loop in sketch.loops)
+    yield from sketch.first.items()
 
 
 def _has(sketch: Sketch, loop: str) -> bool:

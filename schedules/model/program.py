@@ -7,7 +7,7 @@ the two sides of a condition on loops the one that later iterations take is coun
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tensorlang.ir import (
@@ -36,7 +36,7 @@ from tensorlang.ir.integers import ARITHMETIC, ASSUMED_EXTENT, COMPARE
 from tensorlang.ir.linear import linear
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import axes_of, walk
+from tensorlang.ir.traverse import axes_of, rewrite, walk
 from tensorlang.schedules.model.domains import Domain, conditions_on, cut_loops, cuts
 from tensorlang.schedules.model.hints import hinted
 from tensorlang.schedules.model.latencies import latencies
@@ -174,6 +174,26 @@ class _Reader:
         return total
 
     def _trips(self, loop: For) -> float:
+        """How often a loop runs, on the average where it begins elsewhere in the first iteration of one around."""
+        choice = next((node for node in walk(loop.lo) if isinstance(node, Select)), None)
+        share = None if choice is None else self._share(choice.cond)
+        if choice is None or share is None:
+            return self._trips_of(loop)
+
+        def started(side: Expr) -> float:
+            return self._trips_of(replace(loop, lo=rewrite(loop.lo, lambda node: side if node == choice else node)))
+
+        return share * started(choice.yes) + (1 - share) * started(choice.no)
+
+    def _share(self, cond: Expr) -> float | None:
+        """The share of the iterations of a loop around in which it is beyond its first; None where something else is asked."""
+        match cond:
+            case Compare("gt", Axis(name), Const(0)):
+                return next((1 - 1 / max(trips, 1.0) for around, trips, _ in self.around if around == name), None)
+            case _:
+                return None
+
+    def _trips_of(self, loop: For) -> float:
         exact = self._number(Binary("sub", loop.hi, loop.lo))
         split = self.splits.get(loop.loop) or self.tiles.get(loop.loop)
         whole = None if split is None else self._number(Binary("sub", split.hi, split.lo))

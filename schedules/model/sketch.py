@@ -34,12 +34,15 @@ class Sketch:
     """The loops around one statement, outermost first, and the statements that steps put beside it.
 
     `before` and `after` hold what stands before and after the rest of a loop's body, by the name of the loop ("" is the whole program).
+    `first` has the trips of loops in the first iteration of a loop around, where they may be more than on the average, and those of that
+    loop.
     """
 
     statement: Statement
     loops: list[Loop]
     before: dict[str, list[Part]] = field(default_factory=dict)
     after: dict[str, list[Part]] = field(default_factory=dict)
+    first: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, parts: Sequence[Part], stage: str) -> Sketch:
@@ -51,9 +54,8 @@ class Sketch:
 
     def copy(self) -> Sketch:
         """The same, on which steps can be tried."""
-        return Sketch(
-            self.statement, list(self.loops), {k: list(v) for k, v in self.before.items()}, {k: list(v) for k, v in self.after.items()}
-        )
+        before, after = ({name: list(parts) for name, parts in beside.items()} for beside in (self.before, self.after))
+        return Sketch(self.statement, list(self.loops), before, after, dict(self.first))
 
     # Steps ------------------------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,8 @@ from tensorlang.autotune.task import placeholders
 from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.model.estimate import estimate
+from tensorlang.schedules.model.parts import paths
+from tensorlang.schedules.model.program import program
 from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.placements.choices import INLINED, STRIP, WHOLE, Placements
 from tensorlang.schedules.strategies.placements.search import MOST_ASKED, PlacementSearch
@@ -256,3 +258,40 @@ def test_stages_that_would_read_too_much_where_they_are_inlined_have_a_default(c
     for machine in MACHINES:
         assert choose(image, target(machine), 1).default
     np.testing.assert_array_equal(tl.build(image)(given), wanted)
+
+
+def _counts(parts: Any) -> dict[str, float]:
+    """How often each statement runs."""
+    found: dict[str, float] = {}
+    for statement, path in paths(parts):
+        found[statement.stage] = found.get(statement.stage, 0.0) + math.prod(loop.trips for loop in path)
+    return found
+
+
+@pytest.mark.parametrize("slides", [False, True])
+@pytest.mark.parametrize("strip", [4, 16])
+@pytest.mark.parametrize("chosen", [False, True])
+def test_what_a_strip_computes_is_counted_as_its_nest_does(chosen: bool, strip: int, slides: bool) -> None:
+    """Also in the first iteration of a strip that slides over several stages, and where data tell what is read along an axis."""
+    h, w, count = 96, 128, 4
+    image = tl.placeholder((h + 2 * count, w), name="X")
+    for stage in range(count):
+        rows = h + 2 * (count - stage - 1)
+
+        def element(*at: Any, image: Any = image) -> Any:
+            *k, i, j = at
+            return image[*k, i, j] + image[*k, i + 1, j] * image[*k, i + 2, j]
+
+        shape = (4, rows, w) if chosen and stage == count - 1 else (rows, w)
+        image = tl.compute(shape, lambda *at, element=element: element(*at[-2:]), name=f"stage{stage}")
+    data, x = tl.placeholder((h, w), "int32", name="D"), image
+    last = tl.compute((h, w), lambda i, j: x[tl.clamp(data[i, j], 0, 3), i, j] * 2 if chosen else x[i, j] * 2, name="last")
+    strategy: Any = choose(last, target("znver4"), 1)
+    placed = {f"{name}.at": STRIP for name in strategy._placements.places}
+    config = {**strategy.default, **placed, "strip": strip, "slides": slides}
+    search = strategy._placed(strategy._placements)
+    (group,) = strategy._placements.plan(config).groups
+    sketched, nest = _counts(search._sketch(group, frozenset()).parts()), _counts(program(strategy.schedule(config).nest))
+    assert len(sketched) > count - 1
+    for name, times in sketched.items():
+        assert times == pytest.approx(nest[name], rel=0.01)

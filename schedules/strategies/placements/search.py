@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final
 
+from tensorlang.ir.traverse import loads_of
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.produced import computed_at, inlined
 from tensorlang.schedules.model.sketch import Sketch, numbered
-from tensorlang.schedules.strategies.analysis.stages import size
+from tensorlang.schedules.strategies.analysis.stages import size, tensor_of
 from tensorlang.schedules.strategies.descent import Alternatives, descend
 from tensorlang.schedules.strategies.placements.choices import FUSED, INLINED, STRIP, WHOLE, Group, PlacementPlan, Placements
 from tensorlang.schedules.strategies.placements.contractions import PlacedContraction
@@ -51,6 +52,7 @@ class PlacementSearch:
     _asked: list[int] = field(default_factory=list, compare=False, repr=False)
     _vectors: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
     _stages: dict[tuple[str, frozenset[str]], Sketch] = field(default_factory=dict, compare=False, repr=False)
+    _by_data: dict[str, frozenset[int]] = field(default_factory=dict, compare=False, repr=False)
 
     def default(self) -> dict[str, Any]:
         """The values of the knobs that place stages."""
@@ -168,7 +170,7 @@ class PlacementSearch:
         readers = {group.result: result}
         for name in group.members:
             used = [readers[reader] for reader in self._readers(name, written_in) if reader in readers]
-            member = computed_at(used, self._stage(name, written_in), at, kept=group.slides)
+            member = computed_at(used, self._stage(name, written_in), at, kept=group.slides, told=self._told(name))
             if member is None:
                 return None
             readers[name] = member
@@ -176,6 +178,15 @@ class PlacementSearch:
         for name in reversed(list(readers)[1:]):
             result.put(self._scheduled(name, readers[name], group), at)
         return result
+
+    def _told(self, name: str) -> frozenset[int]:
+        """The dimensions of what a stage makes along which data tell what its readers read."""
+        if name not in self._by_data:
+            made = self.placements.stages[name].store.buffers[0].name
+            reads = (load for info in self.placements.stages.values() for load in info.loads if tensor_of(load).name == made)
+            indices = [(place, part) for load in reads for place, part in enumerate(load.index)]
+            self._by_data[name] = frozenset(place for place, part in indices if any(True for _ in loads_of(part)))
+        return self._by_data[name]
 
     def _readers(self, name: str, written_in: frozenset[str]) -> Iterator[str]:
         """The stages that read a stage once others are inlined."""
