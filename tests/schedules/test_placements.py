@@ -153,13 +153,14 @@ def test_a_stage_that_two_results_read_is_in_strips_of_neither() -> None:
     assert not strategy.space.contains(config)
 
 
-def test_rows_of_a_strip_that_slides_are_computed_once() -> None:
+def test_a_strip_that_slides_computes_as_many_rows_as_one_that_does_not() -> None:
+    """It begins with all that its first row needs, so what it saves is storage."""
     strategy, _ = strategy_of(sharpened(256, 256))
     chosen = {"gray": STRIP, "high": STRIP, "ratio": INLINED, "strip": 4}
     again, slid = (
         estimate(strategy.schedule(with_places(strategy, **chosen, slides=flag)).nest, target("znver3").core) for flag in (False, True)
     )
-    assert slid.shares["arithmetic"] < again.shares["arithmetic"]
+    assert slid.shares["arithmetic"] == pytest.approx(again.shares["arithmetic"], rel=0.05)
 
 
 @examples(2)

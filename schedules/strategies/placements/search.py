@@ -59,7 +59,7 @@ class PlacementSearch:
         places = self.placements.places
         starts = [
             {name: next(place for place in order if place in own) for name, own in places.items()}
-            for order in ((FUSED, WHOLE), (FUSED, STRIP, WHOLE), (STRIP, WHOLE))
+            for order in ((FUSED, WHOLE), (FUSED, STRIP, WHOLE), (STRIP, WHOLE), (FUSED, INLINED, WHOLE))
         ]
         starts = [start for at, start in enumerate(starts) if start not in starts[:at]]
         first = {"strip": min(self.placements.strips, key=lambda rows: abs(rows - FIRST)), "slides": False}
