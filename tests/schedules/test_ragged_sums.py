@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -55,5 +56,5 @@ def test_they_are_what_numpy_sums(epilogue: str, steps: bool, count: int) -> Non
     found = tl.build(rows(count, EPILOGUES[epilogue], steps=steps))(ptr, source, v)
     expected = v.astype("f8")
     for _ in range(STEPS if steps else 1):
-        expected = np.array([EPILOGUES[epilogue](expected[source[a:b]].sum()) for a, b in zip(ptr, ptr[1:], strict=False)])
+        expected = np.array([EPILOGUES[epilogue](expected[source[a:b]].sum()) for a, b in pairwise(ptr)])
     np.testing.assert_allclose(found, expected, rtol=1e-4)
