@@ -12,8 +12,10 @@ index is contiguous along the lanes, where it was a gather. At edges lanes that 
 takes longer than eight loads. Conditions around statements stay: they are masks of partial tiles (`guards`).
 
 A loop in which answers hold from some iteration on, or up to one, is cut in two there instead, so that a recurrence does not ask in every
-step whether it has a past. One of few iterations, of which the first and the last are edges, is cut in three: all that these ask is known,
-since each is one iteration, and a 5 x 5 window that asks in each of its tiles takes 1.7 of the time.
+step whether it has a past. Where its first iterations have other answers than its middle, as in a triangle, these come first, then the
+tile that has to ask, then the rest (`select(i < t, Y[t - 1 - i], 0)` reads nothing there). One of few iterations, of which the first and
+the last are edges, is cut in three: all that these ask is known, since each is one iteration, and a 5 x 5 window that asks in each of its
+tiles takes 1.7 of the time.
 
 Right because an answer replaces a question only where the test implies it: a linear form over a box is largest at a corner, where the box
 is empty nothing inside runs, and none of these forms can wrap (`algebra.bounds`). Every iteration runs once, and in its order.
@@ -94,7 +96,10 @@ def _begun(loop: For, around: Middle, middle: Middle, depth: int) -> Stmt | None
     begin = inside(replace(loop, hi=Binary("add", loop.lo, const(1))), around)
     if loop.kind != "serial" or instructions(loop.body) > MAX_VERSIONED >> depth:
         return None
-    answers, lanes = answers_of(loop, begin), {part.loop for part in statements(loop.body) if isinstance(part, For) and part.kind == "vector"}
+    answers, lanes = (
+        answers_of(loop, begin),
+        {part.loop for part in statements(loop.body) if isinstance(part, For) and part.kind == "vector"},
+    )
     forms = [test for answer in answers.values() for test in answer.tests]
     if not any(axes_of(node) & lanes for node in answers) or not forms or not is_most(loop, forms, middle, SHARE):
         return None
