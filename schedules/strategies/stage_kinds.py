@@ -20,6 +20,7 @@ from tensorlang.schedules.strategies.placements.contractions import PlacedContra
 from tensorlang.schedules.strategies.placements.windows import PlacedWindow
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.abreast import Abreast
+from tensorlang.schedules.strategies.rows.chosen_parts import chosen_parts
 from tensorlang.schedules.strategies.rows.columns import Columns
 from tensorlang.schedules.strategies.rows.cut_sums import cut_sum
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks
@@ -74,7 +75,8 @@ class StageKinds:
             found = found or SideBySide.of(rows, self.machine, self.plain, alone=alone) or Columns.of(rows, self.machine, self.plain)
             if found is not None:
                 return found
-        rows = sliding_rows(cut_sum(rows, self.plain, self.machine), self.plain, self.machine)
+        for looked_at in (cut_sum, sliding_rows, chosen_parts):
+            rows = looked_at(rows, self.plain, self.machine)
         return rows.asking_ahead(self.machine) if asks_ahead else rows
 
 

@@ -12,8 +12,10 @@ index is contiguous along the lanes, where it was a gather. At edges lanes that 
 takes longer than eight loads. Conditions around statements stay: they are masks of partial tiles (`guards`).
 
 A loop in which answers hold from some iteration on, or up to one, is cut in two there instead, so that a recurrence does not ask in every
-step whether it has a past. One of few iterations, of which the first and the last are edges, is cut in three: all that these ask is known,
-since each is one iteration, and a 5 x 5 window that asks in each of its tiles takes 1.7 of the time.
+step whether it has a past. Where its first iterations have other answers than its middle, as in a triangle, these come first, then the
+tile that has to ask, then the rest (`select(i < t, Y[t - 1 - i], 0)` reads nothing there). One of few iterations, of which the first and
+the last are edges, is cut in three: all that these ask is known, since each is one iteration, and a 5 x 5 window that asks in each of its
+tiles takes 1.7 of the time.
 
 Right because an answer replaces a question only where the test implies it: a linear form over a box is largest at a corner, where the box
 is empty nothing inside runs, and none of these forms can wrap (`algebra.bounds`). Every iteration runs once, and in its order.
@@ -30,7 +32,7 @@ from tensorlang.algebra.rules import TRUE
 from tensorlang.algebra.simplify import simplify
 from tensorlang.codegen.lowering.passes.bounds import bounded
 from tensorlang.codegen.lowering.passes.questions import Answer, Middle, answers_of, inside, is_most, is_question, negative
-from tensorlang.ir import Binary, Buffer, Call, Const, Expr, For, If, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Binary, Buffer, Call, Const, Expr, For, If, Load, Nest, Stmt, Store, block, const
 from tensorlang.ir.linear import Linear
 from tensorlang.ir.traverse import (
     axes_of,
@@ -52,6 +54,9 @@ MAX_PARTED: Final = 2 * MAX_VERSIONED
 version, and so on."""
 FEW: Final = 16
 """Iterations of a loop, at most, whose edges count: of more the two are not worth a third copy."""
+SHARE: Final = 4
+"""Of a loop whose first iterations have other answers than its middle, the part that these have to be, at least: a quarter. Of fewer tiles
+the end of a row is half."""
 REGISTERS: Final = 4096
 """Bytes of storage that LLVM may keep in registers."""
 
@@ -67,11 +72,12 @@ def _parted(stmt: Stmt, middle: Middle, depth: int) -> Stmt:
         return stmt
     if not isinstance(stmt, For):
         return map_statements(stmt, lambda part: _parted(part, middle, depth))
-    middle = inside(stmt, middle)
+    around, middle = middle, inside(stmt, middle)
     answers = answers_of(stmt, middle) if _may_be_cut(stmt, depth) else {}
     forms = [test for answer in answers.values() for test in answer.tests]
     if not forms or not is_most(stmt, forms, middle):
-        return replace(stmt, body=_parted(stmt.body, middle, depth))
+        begun = _begun(stmt, around, middle, depth)
+        return replace(stmt, body=_parted(stmt.body, middle, depth)) if begun is None else begun
     tests = _strongest(forms)
     main = _where(stmt, tests)
     small, at_once = instructions(stmt.body) <= MAX_VERSIONED >> depth, _ends_at_once(stmt, main)
@@ -80,6 +86,28 @@ def _parted(stmt: Stmt, middle: Middle, depth: int) -> Stmt:
     interior = _parted(_answered(stmt.body, answers), middle, depth + 1)
     edges = _by_lanes(_parted(stmt.body, middle, depth + 2))
     return _cut(stmt, tests, main, interior, edges, in_three=at_once and not (small and _has_many(stmt)))
+
+
+def _begun(loop: For, around: Middle, middle: Middle, depth: int) -> Stmt | None:
+    """A loop whose first iterations have answers in common, and others than those in its middle: these, and then the rest, in parts.
+
+    None where they are few, or bounds cannot name them, or no lanes ask: one comparison for a whole iteration is not worth the code.
+    """
+    begin = inside(replace(loop, hi=Binary("add", loop.lo, const(1))), around)
+    if loop.kind != "serial" or instructions(loop.body) > MAX_VERSIONED >> depth:
+        return None
+    answers, lanes = (
+        answers_of(loop, begin),
+        {part.loop for part in statements(loop.body) if isinstance(part, For) and part.kind == "vector"},
+    )
+    forms = [test for answer in answers.values() for test in answer.tests]
+    if not any(axes_of(node) & lanes for node in answers) or not forms or not is_most(loop, forms, middle, SHARE):
+        return None
+    main = _where(loop, _strongest(forms))
+    if main is None or main.lo != loop.lo:
+        return None
+    rest = replace(loop, lo=simplify(Binary("max", main.hi, loop.lo)))
+    return block(replace(main, body=_parted(_answered(loop.body, answers), middle, depth + 1)), _parted(rest, around, depth + 1))
 
 
 def _may_be_cut(loop: For, depth: int) -> bool:

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from tensorlang.algebra.bounds import interval
 from tensorlang.algebra.rules import FALSE, TRUE
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, For, If, Select, Stmt, Store
+from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, For, If, Select, Stmt, Store, Unary
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.integers import ARITHMETIC, COMPARE, EXTENT_OPERATORS
 from tensorlang.ir.linear import Linear, expression, linear
@@ -209,8 +209,8 @@ def inside(loop: For, middle: Middle) -> Middle:
     return rest if ends[0] is None or ends[1] is None else {**rest, loop.loop: (ends[0] + ends[1]) // 2}
 
 
-def is_most(loop: For, forms: Iterable[Linear], middle: Middle) -> bool:
-    """Are half of a loop's iterations inside, where the loops around are in their middle?"""
+def is_most(loop: For, forms: Iterable[Linear], middle: Middle, share: int = 2) -> bool:
+    """Is one of so many parts of a loop's iterations inside, a half, where the loops around are in their middle?"""
     lo, hi = _number(loop.lo, middle), _number(loop.hi, middle)
     if lo is None or hi is None:
         return False
@@ -224,7 +224,7 @@ def is_most(loop: For, forms: Iterable[Linear], middle: Middle) -> bool:
             end = min(end, -(rest // factor))
         else:
             first = max(first, rest // -factor + 1)
-    return 2 * (end - first) >= hi - lo
+    return share * (end - first) >= hi - lo
 
 
 def _middle_of(form: Linear, middle: Middle) -> int | None:
@@ -246,6 +246,9 @@ def _number(expr: Expr, middle: Middle) -> int | None:
             return middle.get(name)
         case Dim(_, least, most):
             return min(max(USUAL, least), most)
+        case Unary("neg", operand):
+            inner = _number(operand, middle)
+            return None if inner is None else -inner
         case Binary(op, left, right) if op in EXTENT_OPERATORS:
             a, b = _number(left, middle), _number(right, middle)
             return None if a is None or b is None else ARITHMETIC[op](a, b)

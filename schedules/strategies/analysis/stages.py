@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
@@ -27,15 +26,15 @@ from tensorlang.system.lazy import cached_property
 class StageInfo:
     """One stage of a nest, its indices over its own loops and those around it.
 
-    `turns` is how often all of it runs, a guess where a call tells: the iterations of loops around it that are not its own (the steps of a
-    scan). It is `conditional` where something is asked around its statement.
+    `around` are the loops around it that are not its own, outermost first: the steps of a scan, the elements in whose expression it is a
+    sum. It is `conditional` where something is asked around its statement.
     """
 
     name: str
     store: Store
     loops: tuple[For, ...]
     ragged: Ragged = field(default_factory=Ragged)
-    turns: int = 1
+    around: tuple[For, ...] = ()
     conditional: bool = False
 
     @cached_property
@@ -60,9 +59,14 @@ class StageInfo:
         return any(axes_of(part) and not isinstance(part, Axis) for part in self.store.index)
 
     @property
+    def turns(self) -> int:
+        """How often all of it runs, with a guess for extents known only at run time."""
+        return 0 if any(map(_is_empty, (*self.around, *self.loops))) else prod(map(size, self.around))
+
+    @property
     def is_idle(self) -> bool:
         """Does it never run, as far as literals and the bounds of dims tell?"""
-        return self.turns == 0 or self.written() == 0 or any(_is_empty(loop) for loop in self.loops)
+        return self.turns == 0 or self.written() == 0
 
     @property
     def widest(self) -> DType:
@@ -72,13 +76,13 @@ class StageInfo:
     @property
     def iterations(self) -> int:
         """How often the statement runs, with a guess for extents known only at run time."""
-        return math.prod(max(1, self.length(loop)) for loop in self.loops)
+        return prod(max(1, self.length(loop)) for loop in self.loops)
 
     def length(self, loop: For) -> int:
-        """How often a loop runs, with a guess where data or the call tells."""
+        """How often a loop runs, with a guess where data or the call tells: ranges of one whole, as long as those of all keys together."""
         if loop.loop not in self.ragged.bounded:
             return size(loop)
-        return size(loop) // max(1, math.prod(size(part) for part in self.loops if part.loop in self.ragged.keys))
+        return size(loop) // max(1, prod(size(part) for part in (*self.around, *self.loops) if part.loop in self.ragged.keys))
 
     def written(self, skipped: int = 0) -> int | None:
         """Bytes of what it writes along the axes after the first `skipped`; None where that is not a literal."""
@@ -87,7 +91,7 @@ class StageInfo:
             extents = [extent.value for extent in buffer.shape[skipped:] if isinstance(extent, Const)]
             if len(extents) < len(buffer.shape) - skipped:
                 return None
-            total += math.prod(map(int, extents)) * buffer.dtype.bytes
+            total += prod(map(int, extents)) * buffer.dtype.bytes
         return total
 
     def moves(self, load: Load, loop: For) -> int | None:
@@ -170,7 +174,7 @@ class LoopGroup:
     @cached_property
     def size(self) -> int:
         """Iterations of them all."""
-        return math.prod(max(1, size(loop)) for loop in self.loops)
+        return prod(max(1, size(loop)) for loop in self.loops)
 
     @property
     def literal(self) -> bool:
@@ -251,9 +255,9 @@ def _stages(nest: Nest) -> Iterator[StageInfo]:
         if isinstance(part, Store) and not part.stage.endswith(".init") and part.stage in loops:
             path = loops[part.stage]
             own = tuple(loop for loop in path if stage_of(loop.loop) == part.stage and loop.loop not in shared)
-            turns = 0 if any(map(_is_empty, path)) else prod(size(loop) for loop in path if loop not in own)
+            beside = tuple(loop for loop in path if loop not in own)
             asked = conditions_around(nest, part)
-            yield StageInfo(part.stage, _over_loops(nest, part, path), own, _ragged(nest, asked), turns, bool(asked))
+            yield StageInfo(part.stage, _over_loops(nest, part, path), own, _ragged(nest, asked), beside, bool(asked))
 
 
 def _ragged(nest: Nest, conditions: tuple[Expr, ...]) -> Ragged:
