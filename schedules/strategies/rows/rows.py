@@ -92,7 +92,7 @@ class RowVectors:
         phases = TOGETHER if vector is None or run is not None else Phases.of(stage, vector, lanes)
         streams = streams_by_default(stage, machine, lambda past: seconds_in_lanes(stage, vector, plain, machine, streams=past))
         found = cls(stage, vector, lanes, threads, streams, shared, run=run, phases=phases)
-        if run is not None or phases is not TOGETHER:
+        if run is not None or phases.pay:
             return found
         return replace(found._asking_for_lanes(plain, machine), ends=found._ends_apart)
 
@@ -252,8 +252,7 @@ class RowVectors:
                     outermost = outer
                 if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
                     self._move_inside(s, outer, inner)
-                apart = config.get(f"{prefix}phases", False) and not config.get(f"{prefix}stream")
-                if not (apart and vectorize_phases(s, inner, self.phases.count)):
+                if not (config.get(f"{prefix}phases") and vectorize_phases(s, inner, self.phases.count)):
                     s.attempt(Unroll(inner) if in_turn else Vectorize(inner))
             if config.get(f"{prefix}stream"):
                 stream(s, self.stage)
