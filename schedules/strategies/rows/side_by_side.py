@@ -74,7 +74,7 @@ class SideBySide:
         """
         stage = rows.stage
         plainly = rows.may_be_reordered if not alone else rows.vector is not None and not (stage.is_idle or stage.conditional)
-        if not plainly or stage.scatters or not stage.outer or not all(map(is_literal, stage.loops)):
+        if not plainly or stage.scatters_within or not stage.outer or not all(map(is_literal, stage.loops)):
             return None
         if stage.reduced and not rows.reduces:  # lanes are results already
             return None
