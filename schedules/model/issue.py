@@ -134,7 +134,8 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         if apart and any(abs(moving.get(loop.name, 0.0)) == 1 for loop in products):  # products lie side by side, those of a lane first
             apart = 1.0
         each, shuffles, again, picked, run = 1.0, 0.0, 1.0, 0.0, None if vector is None or apart != 1 else vector
-        if apart not in (0.0, 1.0):
+        repeated = apart < 1 and repeats(access, lane)
+        if apart not in (0.0, 1.0) and not repeated:
             stored = access.writes and not access.reads
             beside = [loop for loop in path if loop is not vector and abs(moving.get(loop.name, 0.0)) == 1]
             woven = next((loop for loop in beside if stored and loop.trips == apart and is_woven(round(apart))), None)
@@ -163,7 +164,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
                 picked = 0.0 if access.writes else vectors * each * ports.loads * often / ports.gathers
         if vector is not None and apart == 0 and not access.writes:
             again = often / ports.narrow  # one number for all lanes
-        if vector is not None and apart == 0 and repeats(access, lane):  # as a pixel for each of its channels, in a run of both
+        if vector is not None and repeated:  # as a pixel for each of its channels, in a run of both
             if access.element * 8 >= PICKED:
                 shuffles = vectors
             else:

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from math import gcd, lcm, log2
 from typing import Final
 
-from tensorlang.ir import Axis, Binary, Call, Compare, Const, Expr, For, Load, Select, Unary
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import Axis, Binary, Call, Compare, Const, Expr, For, Load, Select, Unary, const
 from tensorlang.ir.dtype import FLOAT32
 from tensorlang.ir.linear import linear
-from tensorlang.ir.traverse import axes_of, children, loads_of, walk
+from tensorlang.ir.traverse import axes_of, children, loads_of, substitute, walk
 from tensorlang.schedules.directives.loop_kinds import Unroll, Vectorize
 from tensorlang.schedules.directives.reorder import Reorder
 from tensorlang.schedules.legality.code_size import function_size
@@ -52,8 +53,12 @@ class Phases:
             return TOGETHER
         sides = [side for node in _choices(stage, vector) for side in (node.yes, node.no)]
         saved = sum(_operations(side) for side in sides) * (1 - 1 / count)
-        saved += sum(lanes if tensor_of(load).dtype.bits < PICKED else 2 - 1 / count for load in _spread(stage, vector))
-        return cls(count, saved >= log2(count) + sum(abs(stage.stride(load, vector) or 0) == 1 for load in dict.fromkeys(stage.loads)))
+        lost = log2(count) * len(stage.store.values) + sum(abs(stage.stride(load, vector) or 0) == 1 for load in dict.fromkeys(stage.loads))
+        for load in _spread(stage, vector):
+            apart = _apart(load, vector, count)
+            saved += (lanes if tensor_of(load).dtype.bits < PICKED else 2 - 1 / count) if apart in (0, 1) else 0
+            lost += apart is not None and apart > 1
+        return cls(count, saved > lost)
 
 
 TOGETHER: Final = Phases()
@@ -96,6 +101,14 @@ def _count(stage: StageInfo, vector: For, lanes: int) -> int:
 def _spread(stage: StageInfo, vector: For) -> list[Load]:
     """What several neighbouring lanes read; what remainders alone tell is the same in each step, and read before."""
     return [load for load in dict.fromkeys(stage.loads) if any(op == "floordiv" for op, _ in _quotients(vector, load.index))]
+
+
+def _apart(load: Load, vector: For, count: int) -> int | None:
+    """How far lanes of one remainder read from one another; None where that is no number, as at clamps."""
+    far = [substitute(load.index[-1], {vector.loop: const(at)}) for at in (count, 0)]
+    moved = linear(simplify(Binary("sub", *far)))
+    elsewhere = any(vector.loop in axes_of(part) for part in load.index[:-1])
+    return None if moved.terms or elsewhere else abs(moved.constant)
 
 
 def _quotients(vector: For, exprs: Iterable[Expr]) -> Iterator[tuple[str, int]]:
