@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from typing import Final
 
 from llvmlite import ir as llvm
@@ -138,8 +138,10 @@ def _waiting(frame: Frame, load: ir.Load) -> Iterator[tuple[Pending, int | None]
 
 
 def _flushed(frame: Frame, waiting: list[Pending]) -> None:
-    """Make stores, turned where they are neighbours."""
-    for rows in _runs(waiting):
+    """Make stores, turned where they are neighbours: those of each of several results by themselves, if none has elements of another."""
+    apart = all(row.access.place.alone for row in waiting)
+    places = dict.fromkeys(id(row.access.place) if apart else 0 for row in waiting)
+    for rows in chain.from_iterable(_runs([row for row in waiting if place in (0, id(row.access.place))]) for place in places):
         if len(rows) < LEAST_ROWS:
             for row in rows:
                 memory.store(frame.builder, frame.target, row.access, row.value, None)

@@ -67,7 +67,7 @@ def test_each_remainder_computes_its_side_alone() -> None:
 def test_cheap_sides_are_computed_together() -> None:
     a, b = tl.placeholder((64,), name="A"), tl.placeholder((64,), name="B")
     cheap = phases(tl.compute((64,), lambda i: tl.select(i % 2 == 0, a[i], b[i]), name="D"))
-    assert cheap == Phases(2, pay=False)
+    assert cheap == Phases(2, pay=False, chosen=True)
 
 
 @crossed({"dtype": ["uint8", "int16", "float32", "float64"], "columns": [1, 2, 63, 64, 200], "cpu": ["native"]})

@@ -36,10 +36,14 @@ MOST_PHASES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """The `count` of remainders of a loop that decide choices; does it pay to compute each by itself?"""
+    """The `count` of remainders of a loop that decide what is chosen or read; does it pay to compute each by itself?
+
+    `chosen`: is anything chosen by them?
+    """
 
     count: int = 1
     pay: bool = False
+    chosen: bool = False
 
     @classmethod
     def of(cls, stage: StageInfo, vector: For, lanes: int) -> Phases:
@@ -58,7 +62,7 @@ class Phases:
             apart = _apart(load, vector, count)
             saved += (lanes if tensor_of(load).dtype.bits < PICKED else 2 - 1 / count) if apart in (0, 1) else 0
             lost += apart is not None and apart > 1
-        return cls(count, saved > lost)
+        return cls(count, saved > lost, _decided(stage, vector) > 1)
 
 
 TOGETHER: Final = Phases()
@@ -92,10 +96,15 @@ def _operations(expr: Expr) -> float:
 def _count(stage: StageInfo, vector: For, lanes: int) -> int:
     if stage.reduced or not is_literal(vector) or not from_zero(vector) or stage.stride(stage.store, vector) != 1:
         return 1
-    chosen = [node.cond for value in stage.store.values for node in walk(value) if isinstance(node, Select)]
-    found = lcm(*(by for op, by in _quotients(vector, chosen) if op == "mod"))
+    found = _decided(stage, vector)
     read = lcm(found, *(by for load in _spread(stage, vector) for _, by in _quotients(vector, load.index)))
     return next((count for count in (read, found) if count <= MOST_PHASES and lanes % count == 0), 1)
+
+
+def _decided(stage: StageInfo, vector: For) -> int:
+    """The number of remainders that decide all conditions of choices that ask for them."""
+    chosen = [node.cond for value in stage.store.values for node in walk(value) if isinstance(node, Select)]
+    return lcm(*(by for op, by in _quotients(vector, chosen) if op == "mod"))
 
 
 def _spread(stage: StageInfo, vector: For) -> list[Load]:

@@ -92,7 +92,7 @@ class RowVectors:
         phases = TOGETHER if vector is None or run is not None else Phases.of(stage, vector, lanes)
         streams = streams_by_default(stage, machine, lambda past: seconds_in_lanes(stage, vector, plain, machine, streams=past))
         found = cls(stage, vector, lanes, threads, streams, shared, run=run, phases=phases)
-        if run is not None or phases.pay:
+        if run is not None or phases.pay or phases.chosen:
             return found
         return replace(found._asking_for_lanes(plain, machine), ends=found._ends_apart)
 
