@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from typing import Final
 
 from llvmlite import ir as llvm
@@ -44,6 +44,7 @@ from tensorlang.codegen.emission.types import (
 )
 from tensorlang.ir.dtype import BOOL
 from tensorlang.ir.traverse import axes_of, loads_of, statements, walk
+from tensorlang.schedules.model.touched import is_woven
 
 LEAST_ROWS: Final = 2
 SHORTEST: Final = 4
@@ -137,8 +138,10 @@ def _waiting(frame: Frame, load: ir.Load) -> Iterator[tuple[Pending, int | None]
 
 
 def _flushed(frame: Frame, waiting: list[Pending]) -> None:
-    """Make stores, turned where they are neighbours."""
-    for rows in _runs(waiting):
+    """Make stores, turned where they are neighbours: those of each of several results by themselves, if none has elements of another."""
+    apart = all(row.access.place.alone for row in waiting)
+    places = dict.fromkeys(id(row.access.place) if apart else 0 for row in waiting)
+    for rows in chain.from_iterable(_runs([row for row in waiting if place in (0, id(row.access.place))]) for place in places):
         if len(rows) < LEAST_ROWS:
             for row in rows:
                 memory.store(frame.builder, frame.target, row.access, row.value, None)
@@ -185,12 +188,13 @@ def _store_transposed(frame: Frame, first: VectorAccess, values: list[Value], *,
     """Store rows of as many lanes as `first` has, a power of two, along memory."""
     builder, dtype, lanes, count = frame.builder, first.place.dtype, first.lanes, len(values)
     padded = 1 << (count - 1).bit_length()
-    columns = _transposed(builder, [*values, *[Poison(values[0].type)] * (padded - count)])
-    if count == padded == first.step:  # what the lanes leave between them is what the other rows fill
+    if count == first.step and is_woven(count):  # what the lanes leave between them is what the other rows fill
+        columns = _transposed(builder, values) if count == padded else _woven(builder, values)
         for place, column in zip(range(0, lanes * count, lanes), columns, strict=True):
             base = address(builder, dtype, first.base, literal(I64, place))
             _write(frame, replace(first, base=base, step=1), column, 0, streamed=streamed)
         return
+    columns = _transposed(builder, [*values, *[Poison(values[0].type)] * (padded - count)])
     for lane, row in product(range(lanes), range(0, count, lanes)):
         vector, start = divmod(lane * padded + row, lanes)
         base = address(builder, dtype, first.base, literal(I64, first.step * lane + row))
@@ -227,3 +231,19 @@ def _transposed(builder: Builder, rows: list[Value]) -> list[Value]:
         rows = [picked(builder, rows[i], rows[i + half], places) for i in range(half) for places in (low, high)]
         step *= 2
     return rows
+
+
+def _woven(builder: Builder, rows: list[Value]) -> list[Value]:
+    """A matrix of few rows, no power of two, flattened along its columns: each vector put together from one row after the other."""
+    count, lanes = len(rows), lanes_of(rows[0])
+    found: list[Value] = []
+    for first in range(0, lanes * count, lanes):
+        wanted = [divmod(first + place, count) for place in range(lanes)]  # a lane, of which row
+        column = rows[0]
+        for turn in range(1, count):
+            kept = [lane for lane, _ in wanted] if turn == 1 else range(lanes)
+            column = picked(
+                builder, column, rows[turn], [lanes + lane if row == turn else at for at, (lane, row) in zip(kept, wanted, strict=True)]
+            )
+        found.append(column)
+    return found

@@ -22,6 +22,8 @@ from tensorlang.schedules.model.touched import (
     crossings,
     elements_of,
     evict,
+    interleaving,
+    is_woven,
     places,
     repeats,
     shared,
@@ -132,16 +134,21 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         if apart and any(abs(moving.get(loop.name, 0.0)) == 1 for loop in products):  # products lie side by side, those of a lane first
             apart = 1.0
         each, shuffles, again, picked, run = 1.0, 0.0, 1.0, 0.0, None if vector is None or apart != 1 else vector
-        if apart not in (0.0, 1.0):
+        repeated = apart < 1 and repeats(access, lane)
+        if apart not in (0.0, 1.0) and not repeated:
             stored = access.writes and not access.reads
-            beside = (loop for loop in path if loop is not vector and abs(moving.get(loop.name, 0.0)) == 1 and loop.trips >= NEAR)
-            run = next(beside, None) if stored else None
-            if run is not None:  # the rows that lie side by side are turned in registers, and stored as runs of so many elements
-                wide = lanes if vector is None else min(float(lanes), vector.trips)
+            beside = [loop for loop in path if loop is not vector and abs(moving.get(loop.name, 0.0)) == 1]
+            woven = next((loop for loop in beside if stored and loop.trips == apart and is_woven(round(apart))), None)
+            run = woven or next((loop for loop in beside if stored and loop.trips >= NEAR), None)
+            wide = lanes if vector is None else min(float(lanes), vector.trips)
+            if run is not None and statement.carried:  # the next body reads what was stored so a moment ago, across again
+                handed = FORWARDED * machine.caches[0].latency + 2 * math.log2(max(1.0, wide)) * machine.latencies.shuffle
+            if woven is not None:  # the rows fill what lies between lanes, and are stored as vectors one after the other
+                shuffles = vectors * interleaving(round(apart))
+                moving = {name: step for name, step in moving.items() if vector is None or name != vector.name}
+            elif run is not None:  # the rows that lie side by side are turned in registers, and stored as runs of so many elements
                 each = wide / min(wide, run.trips)
                 shuffles = vectors * (math.log2(wide / each) + each - 1)
-                if statement.carried:  # the next body reads what was stored so a moment ago, across again
-                    handed = FORWARDED * machine.caches[0].latency + 2 * math.log2(max(1.0, wide)) * machine.latencies.shuffle
                 if len(statement.accesses) > 1:  # what registers hold is written while the next tile is summed
                     placed = PLACED if access.buffer.memory == "argument" else machine.line
                     crossing = crossings(access, moving, run.name, offsets, wide / each, machine.line, placed)
@@ -157,7 +164,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
                 picked = 0.0 if access.writes else vectors * each * ports.loads * often / ports.gathers
         if vector is not None and apart == 0 and not access.writes:
             again = often / ports.narrow  # one number for all lanes
-        if vector is not None and apart == 0 and repeats(access, lane):  # as a pixel for each of its channels, in a run of both
+        if vector is not None and repeated:  # as a pixel for each of its channels, in a run of both
             if access.element * 8 >= PICKED:
                 shuffles = vectors
             else:

@@ -12,6 +12,8 @@ from tensorlang.schedules.model.walks import LinearAccess
 
 SHIFTED: Final = 4
 """Bytes by multiples of which one instruction takes a register out of two, on every processor whose registers are as long as lines."""
+MOST_WOVEN: Final = 6
+"""Rows, no power of two, whose number squared in shuffles and stores is no more than to turn 8 rows of 16 lanes and store each column."""
 
 
 def alike(statement: Statement) -> Iterator[tuple[LinearAccess, set[tuple[int, ...]]]]:
@@ -69,6 +71,16 @@ def evict(rows: int, apart: int, machine: Machine) -> bool:
     cache = machine.caches[0]
     whole = cache.size // cache.ways
     return rows / min(rows, whole // math.gcd(apart, whole)) >= cache.ways
+
+
+def is_woven(rows: int) -> bool:
+    """Are rows that fill what lies between their lanes put together to whole vectors, which are stored one after the other?"""
+    return rows <= MOST_WOVEN or rows & (rows - 1) == 0
+
+
+def interleaving(rows: int) -> float:
+    """Shuffles for each vector of rows that are woven into one: by steps of a transposition, or one row after the other."""
+    return math.log2(rows) if rows & (rows - 1) == 0 else rows - 1.0
 
 
 def shared(statement: Statement, moving: Mapping[str, float], copies: Mapping[str, int], vectors: float) -> float:

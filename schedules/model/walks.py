@@ -15,7 +15,8 @@ from tensorlang.ir import Buffer
 MOST_STREAMS: Final = 64
 """Places beside which nothing is a run on any machine."""
 NEXT_LINE: Final = 64
-"""Bytes between elements that lie on one line or on neighbouring ones on every machine: a prefetcher sees lines."""
+"""Bytes from the end of what is touched to the begin of what is touched next, below which both lie on one line or on neighbouring ones on
+every machine: a prefetcher sees lines."""
 HINTED: Final = 2.0
 """Times as many places that are followed where hints begin each run: a Zen 4 reads 16 rows so as it reads 8 without."""
 DENSE: Final = 4
@@ -145,8 +146,7 @@ def runs_of(access: LinearAccess, around: Sequence[Around]) -> Runs:
     walked = [(access.bytes_of(name), trips, kind) for name, trips, kind in reversed(around)]
     body = list(takewhile(lambda loop: loop[2] in UNROLLED, walked))
     for step, trips, _ in (*sorted(body), *walked[len(body) :]):
-        near = max(run, NEXT_LINE)
-        if step <= near or (step <= DENSE * near and step * trips <= PAGE):
+        if step < run + NEXT_LINE or (step <= DENSE * max(run, NEXT_LINE) and step * trips <= PAGE):  # no whole line lies between
             run += step * (trips - 1)
         else:
             found.append((places, run))

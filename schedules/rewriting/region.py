@@ -246,7 +246,8 @@ def _use(nest: Nest, index: Expr, loops: Sequence[For], outer: tuple[str, ...], 
     inside = [loop.loop for loop in loops]
     written = expand(nest, index, (*outer, *inside))
     inner = _unclamped(written, last)
-    form, spread, clamped = linear(inner), 0, inner is not written
+    form, spread = _quotients_apart(nest, linear(inner), loops, outer)
+    clamped = inner is not written
     for loop in reversed(loops):  # innermost first: the start of a loop may count with the loops around it, which may then cancel out
         factor = form.terms.get(Axis(loop.loop), 0)
         if not factor:
@@ -268,3 +269,25 @@ def _use(nest: Nest, index: Expr, loops: Sequence[For], outer: tuple[str, ...], 
         if axes_of(rest) - set(outer) or any(True for _ in loads_of(rest)):
             return None  # a loaded index may be readable only under the conditions of its use
     return _Use(form, spread + 1, clamped)
+
+
+def _quotients_apart(nest: Nest, form: Linear, loops: Sequence[For], outer: tuple[str, ...]) -> tuple[Linear, int]:
+    """The form with where they begin for quotients and remainders that change in the loops inside, and how far these go beyond."""
+    inside, spread = {loop.loop for loop in loops}, 0
+    for atom, factor in tuple(form.terms.items()):
+        match atom:
+            case Binary("floordiv" | "mod" as op, left, Const(value)) if axes_of(atom) & inside and value > 0:
+                by, begin = int(value), Linear(0)
+                reach = by - 1
+                if op == "floordiv":
+                    use = _use(nest, left, loops, outer, left)
+                    if use is None or use.clamped or not use.extent:
+                        continue
+                    whole = all(part % by == 0 for part in (use.base.constant, *use.base.terms.values()))
+                    begin = linear(simplify(Binary("floordiv", expression(use.base), ir.const(by))))
+                    reach = (use.extent - 1 + (0 if whole else by - 1)) // by
+                form = form.plus(Linear(0, {atom: factor}), -1).plus(begin, factor).plus(Linear(min(factor * reach, 0)))
+                spread += abs(factor) * reach
+            case _:
+                pass
+    return form, spread

@@ -103,3 +103,28 @@ def test_rows_that_are_constant_are_turned_with_those_that_are_loaded(columns: i
     s.unroll(ki)
     values = np.random.default_rng(3).random((4, 2, columns - 2)).astype(np.float32)
     np.testing.assert_array_equal(tl.build(s)(values), np.pad(values, [(1, 2), (2, 1), (1, 1)]).transpose(1, 2, 0))
+
+
+@crossed({"dtype": ["bool", "uint8", "bfloat16", "int32", "float64"], "channels": [2, 3, 5, 6, 7], "columns": [1, 5, 37, 64]})
+def test_channels_that_are_no_power_of_two_are_woven_into_pixels(dtype: str, channels: int, columns: int) -> None:
+    a = tl.placeholder((channels, 3, columns), dtype, name="A")
+    s = tl.Schedule(tl.compute((3, columns, channels), lambda i, j, c: a[c, i, j], name="B"))
+    outer, inner = s.split("j", 16, "peel")
+    s.reorder(outer, "c", inner)
+    s.unroll("c")
+    s.vectorize(inner)
+    values = (np.random.default_rng(0).random((channels, 3, columns)) * 100).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    np.testing.assert_array_equal(tl.build(s)(values), values.transpose(1, 2, 0))
+
+
+@pytest.mark.parametrize("channels", [3, 5, 6])
+def test_woven_pixels_are_stored_in_whole_vectors(channels: int) -> None:
+    a = tl.placeholder((channels, 64), "uint8", name="A")
+    s = tl.Schedule(tl.compute((64, channels), lambda j, c: a[c, j], name="B"))
+    outer, inner = s.split("j", 64)
+    s.reorder(outer, "c", inner)
+    s.unroll("c")
+    s.vectorize(inner)
+    code = tl.build(s, target="x86-64-v4").inspect("llvm")
+    assert code.count("store <64 x i8>") == channels
+    assert "masked.store" not in code and "extractelement" not in code

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
 import pytest
 
 import tensorlang as tl
@@ -23,6 +24,9 @@ BODIES: Final[dict[str, tuple[int, Body]]] = {
     "shifted": (2, lambda a, b, i, j: tl.select((j + 1) % 2 == 0, tl.exp(a[i, j]), b[i, j])),
     "nested": (4, lambda a, b, i, j: tl.select(j % 2 == 0, tl.exp(a[i, j]), tl.select(j % 4 == 1, tl.tanh(b[i, j]), a[i, j]))),
     "read by halves": (2, lambda a, b, i, j: tl.select(j % 2 == 0, a[i, j // 2], (a[i, j // 2] + b[i, j // 2]) * 0.5)),
+    "by halves": (2, lambda a, b, i, j: a[i, j // 2] + 0.25 * b[i, tl.clamp(j // 2 - 1 + 2 * (j % 2), 0, 69)]),
+    "by quarters": (4, lambda a, b, i, j: a[i // 2, j // 4] * 2),
+    "by thirds": (1, lambda a, b, i, j: a[i, j // 3] * 2),
     "of both loops": (1, lambda a, b, i, j: tl.select((i + j) % 2 == 0, tl.exp(a[i, j]), b[i, j])),
     "of three": (1, lambda a, b, i, j: tl.select(j % 3 == 0, tl.exp(a[i, j]), b[i, j])),
     "of rows": (1, lambda a, b, i, j: tl.select(i % 2 == 0, tl.exp(a[i, j]), b[i, j])),
@@ -63,4 +67,33 @@ def test_each_remainder_computes_its_side_alone() -> None:
 def test_cheap_sides_are_computed_together() -> None:
     a, b = tl.placeholder((64,), name="A"), tl.placeholder((64,), name="B")
     cheap = phases(tl.compute((64,), lambda i: tl.select(i % 2 == 0, a[i], b[i]), name="D"))
-    assert cheap == Phases(2, pay=False)
+    assert cheap == Phases(2, pay=False, chosen=True)
+
+
+@crossed({"dtype": ["uint8", "int16", "float32", "float64"], "columns": [1, 2, 63, 64, 200], "cpu": ["native"]})
+def test_planes_are_woven_by_rows_and_columns(dtype: str, columns: int, cpu: str) -> None:
+    """A mosaic of four planes, as of a sensor's colours."""
+    a, b, c, d = (tl.placeholder((3, -(-columns // 2)), dtype, name=name) for name in "abcd")
+    planes = [np.random.default_rng(seed).integers(0, 99, (3, -(-columns // 2))).astype(dtype) for seed in range(4)]
+
+    def element(i: Any, j: Any) -> Any:
+        even, odd = (tl.select(j % 2 == 0, left[i // 2, j // 2], right[i // 2, j // 2]) for left, right in ((a, b), (c, d)))
+        return tl.select(i % 2 == 0, even, odd)
+
+    strategy = choose(tl.compute((6, columns), element, name="D"), target(cpu), 1)
+    want = np.zeros((6, 2 * -(-columns // 2)), dtype)
+    want[::2, ::2], want[::2, 1::2], want[1::2, ::2], want[1::2, 1::2] = planes
+    assert (np.asarray(tl.build(strategy.schedule(strategy.default))(*planes)) == want[:, :columns]).all()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32"])
+def test_what_is_doubled_is_read_side_by_side_and_interleaved(dtype: str) -> None:
+    a = tl.placeholder((768, 1280), dtype, name="A")
+    strategy = choose(tl.compute((1536, 2560), lambda i, j: a[i // 2, j // 2], name="D"), target("znver4"), 1)
+    assert strategy.default["phases"]
+
+
+def test_lanes_of_one_remainder_that_lie_apart_are_read_together() -> None:
+    """Runs of two, half of the row apart: each of four remainders would read every other element."""
+    a = tl.placeholder((512,), name="A")
+    assert not phases(tl.compute((256,), lambda i: a[i // 4 * 2 + i % 2] - a[i // 4 * 2 + i % 2 + 256], name="D")).pay

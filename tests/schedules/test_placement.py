@@ -305,3 +305,26 @@ def test_the_extents_of_storage_are_printed_in_the_names_of_the_loops() -> None:
     s.compute_at("h", "Y.i")
     s.compute_at("h.1", "Y.i")
     assert "h.1: int32[minimum(Y.i + 2, 11) - Y.i]" in str(s)
+
+
+HALVES: dict[str, tuple[Callable[[Any], Any], tuple[int, int]]] = {
+    "halves": (lambda i: i // 2, (8, 4)),
+    "shifted": (lambda i: (i + 3) // 2, (9, 4)),
+    "thirds": (lambda i: i // 3, (7, 3)),
+    "neighbours of halves": (lambda i: tl.clamp(i // 2 - 1 + 2 * (i % 2), 0, 39), (10, 6)),
+    "turned": (lambda i: 31 - i // 2, (8, 4)),
+    "remainders": (lambda i: 4 * (i // 4) + 3 - i % 4, (19, 11)),
+}
+
+
+@crossed({"index": [*HALVES], "rows": [16, 7], "tail": ["peel", "mask"]})
+def test_what_quotients_read_in_a_strip_is_a_part_of_the_producer(index: str, rows: int, tail: Any) -> None:
+    """A mosaic of planes, an image between the pixels of another one: strips of it read strips."""
+    a, (read, most) = tl.placeholder((40, 5), name="A"), HALVES[index]
+    half = tl.compute((40, 5), lambda i, j: 2 * a[i, j], name="half")
+    s = tl.Schedule(tl.compute((30, 5), lambda i, j: half[read(i), j] + 1, name="D"))
+    outer, _ = s.split("D.i", rows, tail)
+    s.compute_at("half", outer)
+    (storage,) = [line for line in str(s).splitlines() if line.strip().startswith("half: ")]
+    assert int(storage.split("[")[1].split(",")[0]) <= most[rows != 16] + 1
+    check(s)

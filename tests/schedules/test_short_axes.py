@@ -123,3 +123,78 @@ def test_rows_of_bytes_turned_around_are_a_run_whatever_the_vectors(shape: tuple
         check(strategy.schedule(strategy.default), dims={"n": 50}, interpret=False)
     wide = choose(flipped, target("sapphirerapids"), 1)
     assert isinstance(wide, ProgramStrategy) and "vector" in str(wide.schedule(wide.default))
+
+
+BORDERS: dict[str, tuple[Callable[..., Any], str]] = {
+    "edge": (lambda x, i, j, c, n: x[i, tl.clamp(j, 0, n - 1), c], "edge"),
+    "wrap": (lambda x, i, j, c, n: x[i, j % n, c], "wrap"),
+    "constant": (lambda x, i, j, c, n: tl.select((j >= 0) & (j < n), x[i, tl.clamp(j, 0, n - 1), c], 0), "constant"),
+}
+
+
+def beside(border: str, columns: int, channels: int, offsets: tuple[int, ...], dtype: str = "float32") -> tl.Tensor:
+    """Pixels around each, beyond the ends of rows too."""
+    image, read = tl.placeholder((5, columns, channels), dtype, name="A"), BORDERS[border][0]
+    result: tl.Tensor = tl.compute(
+        (5, columns, channels), lambda i, j, c: sum(read(image, i, j + by, c, columns) for by in offsets) + image[i, j, c], name="D"
+    )
+    return result
+
+
+@crossed({"border": [*BORDERS], "columns": [1, 2, 5, 9, 40], "channels": [2, 3, 4], "dtype": ["float32", "uint8"], "cpu": ["native"]})
+def test_pixels_beyond_the_ends_of_rows_are_those_of_numpy(border: str, columns: int, channels: int, dtype: str, cpu: str) -> None:
+    values = np.random.default_rng(columns).integers(0, 50, (5, columns, channels)).astype(dtype)
+    around = np.pad(values, ((0, 0), (2, 2), (0, 0)), mode=BORDERS[border][1])  # type: ignore[call-overload]
+    want = around[:, :columns] + around[:, 3 : 3 + columns] + values
+    strategy = choose(beside(border, columns, channels, (-2, 1), dtype), target(cpu), 1)
+    np.testing.assert_array_equal(tl.build(strategy.schedule(strategy.default))(values), want)
+
+
+@pytest.mark.parametrize("border", BORDERS)
+def test_ends_that_ask_are_no_part_of_a_run(border: str) -> None:
+    strategy = choose(beside(border, 100, 3, (-2, 1)), target("znver4"), 1)
+    text = str(strategy.schedule(strategy.default))
+    assert "vector j_c_i" in text and "for j_first in range(2)" in text and "for j_last in range(99, 100)" in text
+
+
+def test_a_state_of_two_slots_is_a_run() -> None:
+    """What is written at `t % 2` has, in one step, a place of its own for each element."""
+    at, speed = tl.placeholder((6, 20, 3), name="at"), tl.placeholder((6, 20, 3), name="speed")
+
+    def step(_: Any, state: Any) -> Any:
+        places, speeds = state
+        pulled = tl.compute(
+            (6, 20, 3), lambda i, j, c: speeds[i, j, c] + 0.1 * (places[i, tl.minimum(j + 1, 19), c] - places[i, j, c]), name="pulled"
+        )
+        moved = tl.compute((6, 20, 3), lambda i, j, c: 0.5 * places[tl.minimum(i + 1, 5), j, c] + pulled[i, j, c], name="moved")
+        return moved, pulled
+
+    strategy = choose(tl.scan(step, (at, speed), 4, keep="last", name="cloth")[0], target("znver4"), 1)
+    assert sum("vector j_c_i" in line for line in str(strategy.schedule(strategy.default)).splitlines()) >= 2
+    native = choose(tl.scan(step, (at, speed), 4, keep="last", name="cloth")[0], target("native"), 1)
+    x, v = (np.random.default_rng(seed).random((6, 20, 3), dtype=np.float32) for seed in (0, 1))
+    have, down, right = tl.build(native.schedule(native.default))(x, v), [1, 2, 3, 4, 5, 5], [*range(1, 20), 19]
+    for _ in range(4):
+        v = v + np.float32(0.1) * (x[:, right] - x)
+        x = np.float32(0.5) * x[down] + v
+    np.testing.assert_allclose(have, x, rtol=1e-5)
+
+
+@crossed({"channels": [2, 3, 4, 5, 6, 7], "dtype": ["uint8", "int16", "float32"], "columns": [1, 7, 64, 130], "cpu": ["native"]})
+def test_planes_become_pixels(channels: int, dtype: str, columns: int, cpu: str) -> None:
+    strategy = choose(planes(3, columns, channels, dtype), target(cpu), 1)
+    for config in strategy.space:
+        check(strategy.schedule(config), interpret=False)
+
+
+def test_planes_are_woven_by_all_of_their_channels_and_pass_the_caches() -> None:
+    strategy = choose(planes(1536, 2560, 3, "uint8"), target("znver4"), 1)
+    assert strategy.default["tile"] == 3 and strategy.default["stream"] is True
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_a_channel_of_pixels_is_read_in_lanes(dtype: str) -> None:
+    image = tl.placeholder((1536, 2560, 3), dtype, name="A")
+    gray = tl.compute((1536, 2560), lambda i, j: image[i, j, 0] + image[i, j, 1] + image[i, j, 2], name="D")
+    strategy = choose(gray, target("znver4"), 1)
+    assert strategy.default["lanes"] is True

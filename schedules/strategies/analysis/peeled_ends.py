@@ -8,12 +8,14 @@ few they are peeled off, and no tile has any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import takewhile
 from typing import Final, TypeAlias
 
+from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, const
-from tensorlang.ir.dtype import INT64
+from tensorlang.ir.dtype import BOOL, INT64
 from tensorlang.ir.integers import COMPARE, known_value
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.traverse import dtype_of, rewrite, substitute
@@ -27,32 +29,52 @@ MOST: Final = 4
 
 
 def ends_that_ask(stage: StageInfo, vector: For) -> tuple[int, int]:
-    """How many elements at the beginning and at the end of a row ask otherwise than those in its middle; (0, 0) where they are too many."""
-    if (
-        not is_literal(vector) or not isinstance(vector.lo, Const) or vector not in stage.outer
-    ):  # that of a strip begins where the strip does
+    """How many elements at the beginning and at the end of a row ask otherwise than those in its middle; (0, 0) where they are too many.
+
+    A choice around a read is no question: lanes that do not choose it are off.
+    """
+    if not _is_row(stage, vector):
         return 0, 0
-    count, found = size(vector), (0, 0)
-    for answer in _questions(stage, vector):
-
-        def differs(at: int, answer: Answer = answer, middle: int = answer(count // 2)) -> bool:
-            return answer(at) not in (middle, EITHER)
-
-        places = range(min(count // 2, MOST + 1))
-        first = sum(1 for _ in takewhile(differs, places))
-        last = sum(1 for _ in takewhile(differs, (count - 1 - at for at in places)))
-        if max(first, last) <= MOST:
-            found = max(found[0], first), max(found[1], last)
-    return found
+    _, answers = _questions((part for load in stage.loads for part in load.index), vector)
+    return _most(answers, size(vector))
 
 
-def _questions(stage: StageInfo, vector: For) -> Iterator[Answer]:
-    """What indices ask of the place in a row alone; of a question inside another one, the answer in the middle stands for it.
+def interior(stage: StageInfo, loop: For) -> tuple[tuple[int, int], StageInfo]:
+    """The elements at both ends of a loop that ask where to read or what to choose, and the stage as all others find it."""
+    if not _is_row(stage, loop):
+        return (0, 0), stage
+    values, answers = _questions(stage.store.values, loop, middle=True)
+    return _most(answers, size(loop)), replace(stage, store=replace(stage.store, values=tuple(map(simplify, values))))
 
-    A choice around a read is no such question: lanes that do not choose it are off.
+
+def _is_row(stage: StageInfo, loop: For) -> bool:
+    """Is it whole and an axis of the result? That of a strip begins where the strip does."""
+    return is_literal(loop) and isinstance(loop.lo, Const) and loop in stage.outer
+
+
+def _ends(answer: Answer, count: int) -> tuple[int, int] | None:
+    """How many elements at both ends of so many have another answer than the middle; None where they are too many."""
+    middle, places = answer(count // 2), range(min(count // 2, MOST + 1))
+
+    def differs(at: int) -> bool:
+        return answer(at) not in (middle, EITHER)
+
+    first, last = (sum(1 for _ in takewhile(differs, end)) for end in (places, (count - 1 - at for at in places)))
+    return (first, last) if max(first, last) <= MOST else None
+
+
+def _most(answers: Iterable[Answer], count: int) -> tuple[int, int]:
+    found = [ends for answer in answers if (ends := _ends(answer, count)) is not None]
+    return max((first for first, _ in found), default=0), max((last for _, last in found), default=0)
+
+
+def _questions(exprs: Iterable[Expr], vector: For, *, middle: bool = False) -> tuple[list[Expr], list[Answer]]:
+    """Expressions, and what they ask of the place in a row alone; of a question inside another one, the answer in the middle stands for it.
+
+    `middle`: the expressions as all but a few elements at the ends find them, conditions too, and no other questions.
     """
     assert isinstance(vector.lo, Const)
-    axis, lo, middle = Axis(vector.loop), int(vector.lo.value), size(vector) // 2
+    axis, lo, half = Axis(vector.loop), int(vector.lo.value), size(vector) // 2
     found: dict[Expr, Answer] = {}
 
     def answered(node: Expr) -> Expr:
@@ -65,19 +87,20 @@ def _questions(stage: StageInfo, vector: For) -> Iterator[Answer]:
                 return node
         if form.terms.keys() != {axis} and (node.op == "mod" or _value(form, axis, lo) is None):
             return node
-        found[node] = answer = _of_place(form, axis, lo, _answer(node))
-        if isinstance(node, Compare):
+        answer = _of_place(form, axis, lo, _answer(node))
+        if middle and _ends(answer, size(vector)) is None:
             return node
+        found[node] = answer
+        if isinstance(node, Compare):
+            return Const(answer(half) > 1, BOOL) if middle else node
         if node.op == "mod":
-            if any(answer(at) != answer(middle) for at in (min(MOST, middle), max(middle, 2 * middle - 1 - MOST))):
+            if any(answer(at) != answer(half) for at in (min(MOST, half), max(half, 2 * half - 1 - MOST))):
                 return node  # it turns again and again
             by = int(node.right.value) if isinstance(node.right, Const) else 1
-            return expression(form.plus(Linear(-by * ((form.constant + form.terms[axis] * (lo + middle)) // by))))
-        return node.left if (answer(middle) <= EITHER) == (node.op == "min") else node.right
+            return expression(form.plus(Linear(-by * ((form.constant + form.terms[axis] * (lo + half)) // by))))
+        return node.left if (answer(half) <= EITHER) == (node.op == "min") else node.right
 
-    for part in dict.fromkeys(part for load in stage.loads for part in load.index):
-        rewrite(part, answered)
-    yield from found.values()
+    return [rewrite(part, answered) for part in dict.fromkeys(exprs)], list(found.values())
 
 
 def _answer(node: Expr) -> Answer:

@@ -6,7 +6,7 @@
 Alone such an axis leaves most lanes of a vector idle. In a run every lane has an element, and what the run walks as one stays contiguous.
 Vectors of whole groups (24 lanes for three channels) find every digit at the same lanes again, so what moves along one digit alone (a gain
 for each channel, a mask for each pixel) is a vector loaded once, or a shuffle of neighbours; where some load would gather from afar the
-axes stay apart.
+axes stay apart. Of neighbours beyond a border the first and the last groups alone ask: they are no part of the run (`peeled_ends`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final
 
 from tensorlang.ir import Buffer, For, Load, Select, Store
 from tensorlang.ir.traverse import axes_of, loads_of, walk
+from tensorlang.schedules.strategies.analysis.peeled_ends import interior
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, from_zero, is_literal, size
 
 NEAR: Final = 2
@@ -27,15 +28,16 @@ MASKED_BITS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Output loops as one, outermost first, in vectors of `period` elements or a multiple of it."""
+    """Output loops as one, outermost first, in vectors of `period` elements or a multiple of it; of the outermost without its `ends`."""
 
     loops: tuple[For, ...]
     period: int
+    ends: tuple[int, int] = (0, 0)
 
     @property
     def size(self) -> int:
         """Iterations of them all."""
-        return prod(map(size, self.loops))
+        return (size(self.loops[0]) - sum(self.ends)) * prod(map(size, self.loops[1:]))
 
     @property
     def literal(self) -> bool:
@@ -51,25 +53,30 @@ class Run:
         return tuple(least << power for power in range(most.bit_length()) if least << power <= min(whole, most // lanes))
 
 
-def run_of(stage: StageInfo, lanes: int, most: int) -> Run | None:
+def run_of(stage: StageInfo, lanes: int, most: int, *, peels: bool = False) -> Run | None:
     """The last axes of a stage as one run that fills vectors of `lanes`; None where the last one does, or gathers would be the price.
 
-    `most`: elements of a vector, at most.
+    `most`: elements of a vector, at most. `peels`: ends of the outermost axis may be left out.
     """
-    if stage.scatters or not stage.outer or not 1 < size(stage.outer[-1]) < lanes:
+    if stage.scatters_within or not stage.outer or not 1 < size(stage.outer[-1]) < lanes:
         return None
     loops: tuple[For, ...] = ()
     for loop in reversed(stage.outer):
         if prod(map(size, loops)) >= lanes or not all(map(is_literal, loops)) or not _joins(stage, loop, loops):
             break
         loops = (loop, *loops)
+    ends = (0, 0)
+    if peels and len(loops) > 1 and not (stage.reduced or stage.conditional):
+        asking, inside = interior(stage, loops[0])
+        if any(asking) and Run(loops, 1, asking).size >= lanes:
+            ends, stage = asking, inside
     if len(loops) < 2 or (2 * size(loops[-1]) >= lanes and _inserts(stage, loops)):
         return None
     walked: list[Load | Store] = [load for load in stage.loads if any(stage.stride(load, loop) != 0 for loop in loops)]
     period = 1 if all(_as_one(stage, access, loops) for access in walked) else lcm(lanes, prod(map(size, loops[1:])))
     if period > most or not all(_is_near(stage, access, loops, max(period, lanes)) for access in walked):
         return None
-    return Run(loops, period)
+    return Run(loops, period, ends)
 
 
 def _inserts(stage: StageInfo, loops: tuple[For, ...]) -> bool:

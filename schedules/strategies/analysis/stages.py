@@ -64,6 +64,12 @@ class StageInfo:
         return 0 if any(map(_is_empty, (*self.around, *self.loops))) else prod(map(size, self.around))
 
     @property
+    def scatters_within(self) -> bool:
+        """The same of one turn of the loops around it: a state in a ring, at `t % 2`, has all elements of a step at places of their own."""
+        own = {loop.loop for loop in self.loops}
+        return any(axes_of(part) & own and not isinstance(part, Axis) for part in self.store.index)
+
+    @property
     def is_idle(self) -> bool:
         """Does it never run, as far as literals and the bounds of dims tell?"""
         return self.turns == 0 or self.written() == 0

@@ -1,29 +1,34 @@
-"""Choices by the remainder of the lanes' index (`select(j % 2 == 0, a, b)`): each remainder computed in vectors of its own.
+"""Choices by the remainder of the lanes' index, and reads by its quotient: each remainder computed in vectors of its own.
 
     vector j in range(16):                                  unroll p in range(2):
-        B[j] = select(j % 2 == 0, f(j), g(j))   ->              vector v in range(8):
-                                                                    B[2 v + p] = f(2 v), then g(2 v + 1)
+        B[j] = select(j % 2 == 0, f(j), g(j // 2))  ->          vector v in range(8):
+                                                                    B[2 v + p] = f(2 v), then g(v)
 
-In one vector both sides are computed in all lanes, and half of either is thrown away. By remainders every side is computed where it is
-wanted, and the results are interleaved in registers when they are stored. A condition that asks other loops too, as `(i + j) % 2`, is not
-decided by the remainder, so that nothing would be saved.
+In one vector both sides are computed in all lanes, and half of either is thrown away; what `j // 2` reads is spread over the lanes, byte by
+byte where elements are short. By remainders every side is computed where it is wanted, reads are contiguous, and the results are
+interleaved in registers when they are stored. A condition that asks other loops too, as `(i + j) % 2`, is not decided by the remainder, so
+that nothing would be saved.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from math import gcd, lcm
+from math import gcd, lcm, log2
 from typing import Final
 
-from tensorlang.ir import Axis, Binary, Call, Compare, Const, Expr, For, Load, Select, Unary
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import Axis, Binary, Call, Compare, Const, Expr, For, Load, Select, Unary, const
 from tensorlang.ir.dtype import FLOAT32
 from tensorlang.ir.linear import linear
-from tensorlang.ir.traverse import axes_of, children, loads_of, walk
+from tensorlang.ir.traverse import axes_of, children, loads_of, substitute, walk
 from tensorlang.schedules.directives.loop_kinds import Unroll, Vectorize
 from tensorlang.schedules.directives.reorder import Reorder
 from tensorlang.schedules.legality.code_size import function_size
+from tensorlang.schedules.model.issue import PICKED
+from tensorlang.schedules.rewriting.quotients import is_quotient
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, from_zero, is_literal
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, from_zero, is_literal, tensor_of
 
 MOST_PHASES: Final = 4
 """Remainders, at most: so many vectors are interleaved when they are stored."""
@@ -31,23 +36,33 @@ MOST_PHASES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """The `count` of remainders of a loop that decide choices; does it pay to compute each by itself?"""
+    """The `count` of remainders of a loop that decide what is chosen or read; does it pay to compute each by itself?
+
+    `chosen`: is anything chosen by them?
+    """
 
     count: int = 1
     pay: bool = False
+    chosen: bool = False
 
     @classmethod
     def of(cls, stage: StageInfo, vector: For, lanes: int) -> Phases:
         """Those of a stage without a reduction.
 
-        Apart, all but one in `count` of the operations of the sides are saved, and what was read contiguously is read with a stride.
+        Apart, all but one in `count` of the operations of the sides are saved, and the shuffles that spread what a quotient reads, of which
+        each is loaded once for all remainders; what was read contiguously is read with a stride, and results are interleaved.
         """
         count = _count(stage, vector, lanes)
         if count == 1:
             return TOGETHER
         sides = [side for node in _choices(stage, vector) for side in (node.yes, node.no)]
         saved = sum(_operations(side) for side in sides) * (1 - 1 / count)
-        return cls(count, saved >= sum(abs(stage.stride(load, vector) or 0) == 1 for load in dict.fromkeys(stage.loads)))
+        lost = log2(count) * len(stage.store.values) + sum(abs(stage.stride(load, vector) or 0) == 1 for load in dict.fromkeys(stage.loads))
+        for load in _spread(stage, vector):
+            apart = _apart(load, vector, count)
+            saved += (lanes if tensor_of(load).dtype.bits < PICKED else 2 - 1 / count) if apart in (0, 1) else 0
+            lost += apart is not None and apart > 1
+        return cls(count, saved > lost, _decided(stage, vector) > 1)
 
 
 TOGETHER: Final = Phases()
@@ -81,14 +96,37 @@ def _operations(expr: Expr) -> float:
 def _count(stage: StageInfo, vector: For, lanes: int) -> int:
     if stage.reduced or not is_literal(vector) or not from_zero(vector) or stage.stride(stage.store, vector) != 1:
         return 1
-    chosen = (node.cond for value in stage.store.values for node in walk(value) if isinstance(node, Select))
-    found = 1
-    for node in (node for cond in chosen for node in walk(cond)):
-        if isinstance(node, Binary) and node.op == "mod" and isinstance(node.right, Const) and axes_of(node) == {vector.loop}:
+    found = _decided(stage, vector)
+    read = lcm(found, *(by for load in _spread(stage, vector) for _, by in _quotients(vector, load.index)))
+    return next((count for count in (read, found) if count <= MOST_PHASES and lanes % count == 0), 1)
+
+
+def _decided(stage: StageInfo, vector: For) -> int:
+    """The number of remainders that decide all conditions of choices that ask for them."""
+    chosen = [node.cond for value in stage.store.values for node in walk(value) if isinstance(node, Select)]
+    return lcm(*(by for op, by in _quotients(vector, chosen) if op == "mod"))
+
+
+def _spread(stage: StageInfo, vector: For) -> list[Load]:
+    """What several neighbouring lanes read; what remainders alone tell is the same in each step, and read before."""
+    return [load for load in dict.fromkeys(stage.loads) if any(op == "floordiv" for op, _ in _quotients(vector, load.index))]
+
+
+def _apart(load: Load, vector: For, count: int) -> int | None:
+    """How far lanes of one remainder read from one another; None where that is no number, as at clamps."""
+    far = [substitute(load.index[-1], {vector.loop: const(at)}) for at in (count, 0)]
+    moved = linear(simplify(Binary("sub", *far)))
+    elsewhere = any(vector.loop in axes_of(part) for part in load.index[:-1])
+    return None if moved.terms or elsewhere else abs(moved.constant)
+
+
+def _quotients(vector: For, exprs: Iterable[Expr]) -> Iterator[tuple[str, int]]:
+    """The quotients and remainders of a loop alone, each by its operation and how many iterations decide it."""
+    for node in (node for expr in exprs for node in walk(expr)):
+        if isinstance(node, Binary) and is_quotient(node) and isinstance(node.right, Const) and axes_of(node) == {vector.loop}:
             by, factor = int(node.right.value), linear(node.left).terms.get(Axis(vector.loop))
-            if by > 0 and factor is not None:
-                found = lcm(found, by // gcd(factor, by))
-    return found if found <= MOST_PHASES and lanes % found == 0 else 1
+            if factor is not None:
+                yield node.op, by // gcd(factor, by)
 
 
 def vectorize_phases(s: Schedule, loop: str, phases: int) -> bool:

@@ -14,21 +14,23 @@ WORTH_STREAMING: Final = 0.85
 finds none of it there."""
 
 
-def streams_by_default(stage: StageInfo, machine: Processor, seconds: Callable[[bool], float] | None = None) -> bool | None:
+def streams_by_default(stage: StageInfo, machine: Processor, seconds: Callable[[bool], float] | None = None, axes: int = 1) -> bool | None:
     """Is a result stored past the caches by default? None where that is no choice: sums, intermediates, and what the near caches hold.
 
     It is where the last level does not hold it, and where what is read beside it leaves too little of that level: `seconds` tells what the
     stage takes by the cost model, stored past the caches or not.
     """
-    if stage.store.reducer is not None or not may_stream(stage, machine):
+    if stage.store.reducer is not None or not may_stream(stage, machine, axes):
         return None
     if (stage.written() or 0) > machine.l3:
         return True
     return seconds is not None and seconds(True) < WORTH_STREAMING * seconds(False)
 
 
-def may_stream(stage: StageInfo, machine: Processor) -> bool:
+def may_stream(stage: StageInfo, machine: Processor, axes: int = 1) -> bool:
     """Is it a choice to store a result past the caches: is it an output that the near ones do not hold, in rows of whole registers?
+
+    A row is what it stores one after the other, along its last axis or the last `axes`.
 
     A part of a register is stored plainly, under a mask, and fetches the line that the rest of it has just sent away: rows of 28 numbers
     take a rectifier 34 times as long on a Zen 4, rows of 1,004 twice.
@@ -36,7 +38,7 @@ def may_stream(stage: StageInfo, machine: Processor) -> bool:
     (buffer, *others), size = stage.store.buffers, stage.written()
     if others or buffer.memory != "argument" or size is None or size <= machine.l2:
         return False
-    row = stage.written(len(buffer.shape) - 1) if buffer.shape else None
+    row = stage.written(max(0, len(buffer.shape) - axes)) if buffer.shape else None
     return row is not None and (row == size or row % (machine.lanes(stage.widest) * buffer.dtype.bytes) == 0)
 
 

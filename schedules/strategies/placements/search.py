@@ -225,5 +225,10 @@ class PlacementSearch:
             if name not in self._vectors:
                 self._vectors[name] = rows.default()["vectors"]
             loop = joined(sketch, rows.run, rows.vector.loop)
-            sketch.mark(sketch.split(loop, self._vectors[name] * rows.lanes, rows.lanes)[1], "vector")
+            lanes = sketch.split(loop, max(self._vectors[name], rows.phases.count if rows.phases.pay else 1) * rows.lanes, rows.lanes)[1]
+            if rows.phases.pay:
+                lanes, phase = sketch.split(lanes, rows.phases.count)
+                sketch.reorder(phase, lanes)
+                sketch.mark(phase, "unroll")
+            sketch.mark(lanes, "vector")
         return sketch

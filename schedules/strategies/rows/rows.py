@@ -88,15 +88,15 @@ class RowVectors:
         vector = _vector(stage, lanes)
         run = None
         if vector is not None and size(vector) < lanes:
-            run = run_of(stage, lanes, MAX_LANES)
-            if run is None and lanes > SHORT_LANES and (run := run_of(stage, SHORT_LANES, MAX_LANES)) is not None:
+            run = run_of(stage, lanes, MAX_LANES, peels=True)
+            if run is None and lanes > SHORT_LANES and (run := run_of(stage, SHORT_LANES, MAX_LANES, peels=True)) is not None:
                 lanes = SHORT_LANES
         vector = vector if run is None else run.loops[-1]
         shared = threads > 1 and bool(stage.outer) and worth_threads(stage, vector, plain, machine, threads)
         phases = TOGETHER if vector is None or run is not None else Phases.of(stage, vector, lanes)
         streams = streams_by_default(stage, machine, lambda past: seconds_in_lanes(stage, vector, plain, machine, streams=past))
         found = cls(stage, vector, lanes, threads, streams, shared, run=run, phases=phases)
-        if run is not None or phases is not TOGETHER:
+        if run is not None or phases.pay or phases.chosen:
             return found
         return replace(found._asking_for_lanes(plain, machine), ends=found._ends_apart)
 
@@ -261,8 +261,7 @@ class RowVectors:
                 if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
                     self._move_inside(s, outer, inner)
                 outermost = self._beside(s, config.get(f"{prefix}rows", 1), outer, inner) or outermost
-                apart = config.get(f"{prefix}phases", False) and not config.get(f"{prefix}stream")
-                if not (apart and vectorize_phases(s, inner, self.phases.count)):
+                if not (config.get(f"{prefix}phases") and vectorize_phases(s, inner, self.phases.count)):
                     s.attempt(Unroll(inner) if in_turn else Vectorize(inner))
             if config.get(f"{prefix}stream"):
                 stream(s, self.stage)
@@ -294,10 +293,17 @@ class RowVectors:
         return not trial.can("vectorize", trial.split(loop, width, tail_of(self.literal, "mask"))[1])
 
     def _joined(self, s: Schedule) -> tuple[str, tuple[str, ...]]:
-        """The loop that the run became, and those that it was; where strips are cut from one of them what is left of it is joined."""
+        """The loop that the run became, and those that it was; where strips are cut from one of them what is left of it is joined.
+
+        Where ends of it ask, and it does not stand whole, so that they are not peeled off, nothing is.
+        """
         assert self.vector is not None
         fused, joined, standing = self.vector.loop, [self.vector.loop], s.loops(self.stage.name)
-        for loop in () if self.run is None else reversed(self.run.loops[:-1]):
+        run = () if self.run is None else self.run.loops
+        if self.run is not None and any(self.run.ends):
+            whole = run[0].loop in standing and literal_extent(find_loop(s.nest, run[0].loop)) == size(run[0])
+            run = run if whole and s.attempt(Peel(run[0].loop, *self.run.ends)) else ()
+        for loop in reversed(run[:-1]):
             name = loop.loop if loop.loop in standing else f"{loop.loop}_i"
             if name not in standing or not s.can("fuse", name, fused):
                 break

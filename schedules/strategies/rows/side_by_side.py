@@ -37,7 +37,6 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size
 from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, accumulate_in_blocks
-from tensorlang.schedules.strategies.loops.phases import TOGETHER
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.reordered import cheapest_order, schedule_reordered
 from tensorlang.schedules.strategies.rows.rows import RowVectors
@@ -75,11 +74,11 @@ class SideBySide:
         """
         stage = rows.stage
         plainly = rows.may_be_reordered if not alone else rows.vector is not None and not (stage.is_idle or stage.conditional)
-        if not plainly or stage.scatters or not stage.outer or not all(map(is_literal, stage.loops)):
+        if not plainly or stage.scatters_within or not stage.outer or not all(map(is_literal, stage.loops)):
             return None
         if stage.reduced and not rows.reduces:  # lanes are results already
             return None
-        shared = alone and not stage.reduced and rows.phases is TOGETHER
+        shared = alone and not stage.reduced and not rows.phases.pay
         for across, inside in (_blocks(stage.outer), *((_shared(stage),) if shared else ())):
             if not inside or size(across) < rows.lanes or instructions(stage.store) * prod(map(size, inside)) > MOST_COPIED:
                 continue

@@ -22,6 +22,7 @@ from tensorlang.ir.machine import LINE_BYTES
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
+from tensorlang.schedules.model.touched import MOST_WOVEN
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, label, size, tail_of
@@ -76,15 +77,23 @@ class Transpose:
                     return None
                 lanes = machine.lanes(stage.widest)
                 shared = threads > 1 and worth_threads(stage, along, plain, machine, threads)
-                turned = cls(stage, across, along, lanes, threads, streams_by_default(stage, machine), shared)
-                return replace(turned, far=operands_from_afar(stage, across, machine)).sized(plain, machine)
+                turned = cls(stage, across, along, lanes, threads, None, shared, far=operands_from_afar(stage, across, machine))
+                return turned.sized(plain, machine).passing_caches(plain, machine)
         return None
 
     @property
     def _tiles(self) -> tuple[int, ...]:
-        """Elements along what is written in a tile."""
-        most = max(LEAST_EXTENT, min(32, size(self.along)))
-        return tuple(count for count in (4, 8, 16, 32) if count <= most)
+        """Elements along what is written in a tile: all of them where they are few, as the channels of a pixel."""
+        extent = size(self.along)
+        if self.is_woven:
+            return *(count for count in (4,) if count < extent), extent
+        return tuple(count for count in (4, 8, 16, 32) if count <= max(LEAST_EXTENT, min(32, extent)))
+
+    @property
+    def is_woven(self) -> bool:
+        """Are there few elements along what is written, which fill what lies between lanes, so that registers are woven into whole ones?"""
+        extent = size(self.along)
+        return is_literal(self.along) and 1 < extent <= MOST_WOVEN and self.stage.stride(self.stage.store, self.across) == extent
 
     @property
     def _tile(self) -> int:
@@ -111,9 +120,21 @@ class Transpose:
         found = descend({"tile": self._tiles[0], "block": 0}, groups, seconds)
         return replace(self, block=int(found["block"]), tile=int(found["tile"]))
 
-    def _sketched(self, plain: Sequence[Part], tile: int, block: int) -> tuple[Part, ...]:
+    def passing_caches(self, plain: Sequence[Part], machine: Processor) -> Transpose:
+        """The same, knowing whether it passes the caches by: what is woven is stored in whole registers, and the model is asked."""
+        if not self.is_woven or self.stage.is_idle:
+            return replace(self, streamed=streams_by_default(self.stage, machine))
+
+        def seconds(past: bool) -> float:
+            return estimated(self._sketched(plain, size(self.along), self.block, past), machine.core).seconds
+
+        return replace(self, streamed=streams_by_default(self.stage, machine, seconds, axes=2))
+
+    def _sketched(self, plain: Sequence[Part], tile: int, block: int, streams: bool = False) -> tuple[Part, ...]:
         """What the cost model reads of tiles in blocks, without their schedule."""
         sketch = Sketch.of(plain, self.stage.name)
+        if streams:
+            sketch.stream()
         read_o, read_i = sketch.split(self.across.loop, self.lanes)
         write_o, write_i = sketch.split(self.along.loop, tile)
         around = [read_o, write_o]
