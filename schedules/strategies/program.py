@@ -72,7 +72,7 @@ class ProgramStrategy:
             return self.prepared
         s = Schedule(self.program)
         inline_pointwise(s)
-        s, blocks = split_digits(join_reductions(raise_contractions(s)), self.machine), RowBlocks()
+        s, blocks = split_digits(join_reductions(raise_contractions(s), self.machine), self.machine), RowBlocks()
         if not self.placed:
             s, blocks = block_rows(s, self.machine)
         return interleave_operands(s, self.machine, self.constants), blocks
