@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from math import prod
+from operator import itemgetter
 
-from tensorlang.ir import Axis, Block, Const, For, Nest
+from tensorlang.ir import Axis, Block, Const, For, Stmt
 from tensorlang.ir.traverse import statements
 from tensorlang.schedules.directives.fuse_loops import FuseLoops
 from tensorlang.schedules.legality.accesses import Access, accesses
 from tensorlang.schedules.model.estimate import estimate
-from tensorlang.schedules.rewriting.edit import literal_extent
+from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.descent import GAIN
 from tensorlang.schedules.strategies.processor import Processor
@@ -27,25 +28,37 @@ from tensorlang.schedules.strategies.processor import Processor
 
 def may_meet(s: Schedule, machine: Processor) -> bool:
     """Are there neighbours that can run in one loop, and touch more together than the first-level cache holds?"""
-    return any(s.can("fuse_loops", *pair) for pair in _neighbours(s.nest, machine.l1))
+    return any(s.can("fuse_loops", *pair) for pair in _neighbours(s.nest.body, machine.l1))
 
 
 def fuse_neighbours(s: Schedule, machine: Processor) -> Schedule:
     """The schedule with those neighbours in one loop of which the cost model says that this is faster."""
     seconds, asked = estimate(s.nest, machine.core).seconds, set[tuple[str, str]]()
-    while (pair := next((pair for pair in _neighbours(s.nest, machine.l1) if pair not in asked), None)) is not None:
+    while (pair := next((pair for pair in _neighbours(s.nest.body, machine.l1) if pair not in asked), None)) is not None:
         asked.add(pair)
-        trial = s.copy()
-        if trial.attempt(FuseLoops(*pair)):
-            found = estimate(trial.nest, machine.core).seconds
-            if found < GAIN * seconds:
-                s, seconds = trial, found
+        judged = [(estimate(trial.nest, machine.core).seconds, trial) for trial in _fused(s, pair, machine)]
+        best, trial = min(judged, key=itemgetter(0), default=(seconds, s))
+        if best < GAIN * seconds:
+            s, seconds = trial, best
     return s
 
 
-def _neighbours(nest: Nest, room: int) -> Iterator[tuple[str, str]]:
+def _fused(s: Schedule, pair: tuple[str, str], machine: Processor) -> Iterator[Schedule]:
+    """The schedule with two loops as one; then with the loops inside as well, as long as nothing else stands there."""
+    found: tuple[str, str] | None = pair
+    while found is not None:
+        s = s.copy()
+        if not s.attempt(FuseLoops(*found)):
+            return
+        yield s
+        body = find_loop(s.nest, found[1]).body
+        alone = isinstance(body, Block) and len(body.body) == 2
+        found = next(_neighbours(body, machine.l1), None) if alone else None
+
+
+def _neighbours(body: Stmt, room: int) -> Iterator[tuple[str, str]]:
     """Loops that follow one another in a block, of which each goes through the same rows of tensors of more bytes than there is `room`."""
-    for stmt in statements(nest.body):
+    for stmt in statements(body):
         if isinstance(stmt, Block):
             for first, second in pairwise(stmt.body):
                 if isinstance(first, For) and isinstance(second, For) and first.kind == second.kind == "serial":
