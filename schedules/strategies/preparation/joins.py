@@ -2,8 +2,9 @@
 
 The forces on a body along three axes share a distance and its root; a sum and a sum of squares share a row. Apart, each reads and computes
 that again. Windows share the registers of one tile then, so that they are joined where the cost model says that this is faster: a weighted
-mean and its weights, of which each is an exponential. Products stay apart: their operands are reused from registers, which several results
-would have to share.
+mean and its weights, of which each is an exponential. Scatters to the same places, as the least and the greatest of each group, are joined
+where it says so, too: they share the way there, and the room of caches. Products stay apart: their operands are reused from registers,
+which several results would have to share.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Final
 from tensorlang.ir import Axis, Load
 from tensorlang.ir.traverse import substitute
 from tensorlang.schedules.directives.join_reductions import JoinReductions
+from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.program import program
+from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import owner
 from tensorlang.schedules.strategies.analysis.roles import roles_of
@@ -30,16 +33,16 @@ MOST_JOINED: Final = 4
 
 
 def join_reductions(s: Schedule, machine: Processor) -> Schedule:
-    """The schedule with reductions joined that read the same elements, where that is legal, and for windows where it is faster."""
+    """The schedule with reductions joined that read the same elements, where that is legal, of windows and scatters where it is faster."""
     found = _candidates(s)
     if len(found) < 2:
         return s
     s = s.copy()
-    for first, second in _pairs([info for info in found if sliding(info) is None and len(info.store.buffers) == 1]):
+    for first, second in _pairs([info for info in found if not _is_judged(info) and len(info.store.buffers) == 1]):
         s.attempt(JoinReductions(first, second))
     joined: Schedule | None = s
     while joined is not None:
-        s, joined = joined, _with_windows_joined(joined, machine)
+        s, joined = joined, _with_two_joined(joined, machine)
     return s
 
 
@@ -55,11 +58,11 @@ def _pairs(infos: list[StageInfo]) -> Iterator[tuple[str, str]]:
         yield from ((first.name, second.name) for first, second in pairwise(group))
 
 
-def _with_windows_joined(s: Schedule, machine: Processor) -> Schedule | None:
-    """The schedule with two windows joined that the same stages read; None where no two are faster so."""
-    for first, second in combinations([info for info in _candidates(s) if sliding(info) is not None], 2):
+def _with_two_joined(s: Schedule, machine: Processor) -> Schedule | None:
+    """The schedule with two windows or scatters joined that the same stages read; None where no two are faster so."""
+    for first, second in combinations(filter(_is_judged, _candidates(s)), 2):
         few = len(first.store.buffers) + len(second.store.buffers) <= MOST_JOINED
-        if not few or not _reads_alike(first, second) or _takers(s, first) != _takers(s, second):
+        if not few or first.scatters != second.scatters or not _reads_alike(first, second) or _takers(s, first) != _takers(s, second):
             continue
         if not s.can("join_reductions", first.name, second.name):
             continue
@@ -71,11 +74,18 @@ def _with_windows_joined(s: Schedule, machine: Processor) -> Schedule | None:
     return None
 
 
+def _is_judged(info: StageInfo) -> bool:
+    """Is it a window or a scatter?"""
+    return info.scatters or sliding(info) is not None
+
+
 def _seconds(s: Schedule, name: str, machine: Processor) -> float:
-    """What a window takes by the cost model in the tile that it names."""
+    """What a stage takes by the cost model, a window in the tile that it names."""
+    plain = program(s.nest)
     window = next(sliding(info) for info in stages_of(s.nest) if info.name == name)
-    assert window is not None
-    search = WindowSearch.of_tile(window, machine, program(s.nest))
+    if window is None:
+        return estimated(numbered(Sketch.of(plain, name).parts()), machine.core).seconds
+    search = WindowSearch.of_tile(window, machine, plain)
     return search.seconds(search.tile())
 
 
@@ -92,8 +102,9 @@ def _candidates(s: Schedule) -> list[StageInfo]:
 
 
 def _is_candidate(info: StageInfo) -> bool:
-    plain = info.store.reducer is not None and bool(info.reduced) and not info.is_idle
-    return plain and not info.ragged.bounded and (sliding(info) is not None or all(roles.row is None for roles in roles_of(info)))
+    if info.store.reducer is None or info.is_idle or info.ragged.bounded:
+        return False
+    return _is_judged(info) or (bool(info.reduced) and all(roles.row is None for roles in roles_of(info)))
 
 
 def _reads_alike(one: StageInfo, other: StageInfo) -> bool:
@@ -103,6 +114,6 @@ def _reads_alike(one: StageInfo, other: StageInfo) -> bool:
     if len({buffer.dtype for info in (one, other) for buffer in info.store.buffers}) > 1:
         return False
     names = {mine.loop: Axis(theirs.loop) for mine, theirs in zip(one.loops, other.loops, strict=True)}
-    moved = [load for load in one.loads if any(one.stride(load, loop) != 0 for loop in one.reduced)]
+    moved = [load for load in one.loads if any(one.stride(load, loop) != 0 for loop in one.reduced or one.loops)]
     alike = {Load(load.buffer, tuple(substitute(part, names) for part in load.index)) for load in moved}
     return not alike.isdisjoint(other.loads)
