@@ -73,6 +73,11 @@ def test_what_the_first_level_holds_is_no_choice() -> None:
     assert "together" not in choose(waves(40, 3), ZNVER4, 1).default
 
 
+def test_what_begins_a_sum_is_no_neighbour_of_it() -> None:
+    a, b = (tl.placeholder((256, 256), name=name) for name in "AB")
+    assert not may_meet(tl.Schedule(lower_program(tl.ops.matmul(a, b))), ZNVER4)
+
+
 @pytest.mark.parametrize("away", [0, 1])
 def test_rows_that_are_not_there_yet_keep_loops_apart(away: int) -> None:
     rows, columns = 700, 600

@@ -20,7 +20,7 @@ from tensorlang.ir.traverse import statements
 from tensorlang.schedules.directives.fuse_loops import FuseLoops
 from tensorlang.schedules.legality.accesses import Access, accesses
 from tensorlang.schedules.model.estimate import estimate
-from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
+from tensorlang.schedules.rewriting.edit import find_loop, literal_extent, stage_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.descent import GAIN
 from tensorlang.schedules.strategies.processor import Processor
@@ -59,12 +59,11 @@ def _fused(s: Schedule, pair: tuple[str, str], machine: Processor) -> Iterator[S
 def _neighbours(body: Stmt, room: int) -> Iterator[tuple[str, str]]:
     """Loops that follow one another in a block, of which each goes through the same rows of tensors of more bytes than there is `room`."""
     for stmt in statements(body):
-        if isinstance(stmt, Block):
-            for first, second in pairwise(stmt.body):
-                if isinstance(first, For) and isinstance(second, For) and first.kind == second.kind == "serial":
-                    extent = literal_extent(first)
-                    if extent is not None and extent == literal_extent(second) and _shared(first, second) > room:
-                        yield first.loop, second.loop
+        for first, second in pairwise(stmt.body) if isinstance(stmt, Block) else ():
+            if isinstance(first, For) and isinstance(second, For) and first.kind == second.kind == "serial":
+                extent, begins = literal_extent(first), stage_of(first.loop) == f"{stage_of(second.loop)}.init"
+                if extent is not None and extent == literal_extent(second) and not begins and _shared(first, second) > room:
+                    yield first.loop, second.loop
 
 
 def _shared(first: For, second: For) -> int:
