@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from math import prod
 from operator import itemgetter
+from typing import Final
 
 from tensorlang.ir import Axis, Block, Const, For, Stmt
 from tensorlang.ir.traverse import statements
@@ -22,8 +23,11 @@ from tensorlang.schedules.legality.accesses import Access, accesses
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent, stage_of
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.descent import GAIN
 from tensorlang.schedules.strategies.processor import Processor
+
+MEETING: Final = 0.97
+"""The share of a program's time below which two of its loops become one. It is no more code, but lines of both stages then share the near
+caches, and the prefetchers follow both: on a Zen 4 what was predicted at 0.96 took 0.75 of the time, and what was at 0.98 took 1.01."""
 
 
 def may_meet(s: Schedule, machine: Processor) -> bool:
@@ -38,7 +42,7 @@ def fuse_neighbours(s: Schedule, machine: Processor) -> Schedule:
         asked.add(pair)
         judged = [(estimate(trial.nest, machine.core).seconds, trial) for trial in _fused(s, pair, machine)]
         best, trial = min(judged, key=itemgetter(0), default=(seconds, s))
-        if best < GAIN * seconds:
+        if best < MEETING * seconds:
             s, seconds = trial, best
     return s
 
