@@ -14,9 +14,10 @@
 What both read is read once, and what both compute of it is computed once. The joined reduction is the stage `second`, with its loops and
 at its place. Each component is combined as before, in the same order.
 
-Legal where each reduction stands in loops of its own that no directive has changed, over equal ranges and with one element for each
-iteration of its outer loops, under no condition (of `where=`, or of a range that data decides), where neither reads what the other
-computes, and nothing between the two reads or writes what the first computes, or writes what it reads.
+Legal where each reduction stands in loops of its own that no directive has changed, over equal ranges, and combines into elements that are
+numbered alike, by the iterations of its outer loops or, of two scatters, by the same expressions, under no condition (of `where=`, or of a
+range that data decides), where neither reads what the other computes, and nothing between the two reads or writes what the first computes,
+or writes what it reads.
 """
 
 from __future__ import annotations
@@ -56,12 +57,14 @@ class JoinReductions(Directive):
         """The nest with one reduction."""
         if self.first == self.second:
             raise self._refusal("TL-S005", f"{self.first!r} is one reduction; name two")
-        start, one = self._parts(nest, self.first)
-        begin, other = self._parts(nest, self.second)
-        around = self._block(nest, (start, one, begin, other))
-        self._require_apart(around, start, one, begin, other)
-        joined = {id(other.whole): self._joined(one, other), id(begin.whole): self._joined(start, begin)}
-        kept = tuple(joined.get(id(part), part) for part in around.body if part is not one.whole and part is not start.whole)
+        first, second = self._parts(nest, self.first), self._parts(nest, self.second)
+        if len(first) != len(second):
+            raise self._refusal("TL-S304", f"one of {self.first!r} and {self.second!r} begins with what there is, the other one does not")
+        around = self._block(nest, (*first, *second))
+        self._require_apart(around, first, second)
+        joined = {id(other.whole): self._joined(one, other) for one, other in zip(first, second, strict=True)}
+        gone = {id(part.whole) for part in first}
+        kept = tuple(joined.get(id(part), part) for part in around.body if id(part) not in gone)
 
         def rewrite(stmt: Stmt) -> Stmt:
             return block(*kept) if stmt is around else map_statements(stmt, rewrite)
@@ -71,19 +74,18 @@ class JoinReductions(Directive):
     def _refusal(self, code: str, reason: str) -> Refusal:
         return Refusal(code, reason, stage=self.first)
 
-    def _parts(self, nest: Nest, stage: str) -> tuple[_Part, _Part]:
-        """What starts a reduction and what combines, each in its loops."""
+    def _parts(self, nest: Nest, stage: str) -> tuple[_Part, ...]:
+        """What starts a reduction and what combines, each in its loops; of a scatter, which combines with what there is, the latter."""
         every = list(stores(nest.body))
         names = list(dict.fromkeys(store.stage for store in every if store.reducer is not None))
         found = [store for store in every if store.stage == stage and store.reducer is not None]
         starts = [store for store in every if store.stage == f"{stage}.init"]
         if not found:
             raise self._refusal("TL-S003", f"no reduction {stage!r} is in this nest{did_you_mean(stage, names)}")
-        if len(found) != 1 or len(starts) != 1 or starts[0].buffers != found[0].buffers:
+        scatters = not all(isinstance(part, Axis) for part in found[0].index)
+        if len(found) != 1 or len(starts) != (not scatters) or any(start.buffers != found[0].buffers for start in starts):
             raise self._refusal("TL-S304", f"{stage!r} has no initialisation of its own, or several copies; join before other steps")
-        if not all(isinstance(part, Axis) for part in found[0].index):
-            raise self._refusal("TL-S304", f"iterations of {stage!r} may combine into the same element, so its elements have no order")
-        return self._part(nest, starts[0]), self._part(nest, found[0])
+        return tuple(self._part(nest, store) for store in (*starts, *found))
 
     def _part(self, nest: Nest, store: Store) -> _Part:
         if any(isinstance(part, ir.If) for part in path_to(nest.body, lambda part: part is store)):
@@ -132,19 +134,20 @@ class JoinReductions(Directive):
             both = replace(loop, body=both)
         return both
 
-    def _require_apart(self, around: Block, start: _Part, one: _Part, begin: _Part, other: _Part) -> None:
+    def _require_apart(self, around: Block, first: Sequence[_Part], second: Sequence[_Part]) -> None:
         """Raise `Refusal` where the first, computed later, would find something else, or be missed."""
-        body = list(around.body)
-        places = [next(place for place, child in enumerate(body) if child is part.whole) for part in (start, one, begin, other)]
+        body, parts = list(around.body), (*first, *second)
+        places = [next(place for place, child in enumerate(body) if child is part.whole) for part in parts]
         if places != sorted(places):
             raise self._refusal("TL-S105", f"{self.first!r} is computed after {self.second!r}; name the earlier one first")
+        one, other = first[-1], second[-1]
         own = {buffer.name for buffer in one.store.buffers}
         theirs = {buffer.name for buffer in other.store.buffers}
         operands = _read(one.whole)
-        if own & _read(other.whole) or (own | theirs) & operands:
+        if own & (_read(other.whole) | theirs) or (own | theirs) & operands:
             raise self._refusal("TL-S301", f"{self.first!r} and {self.second!r} read what one of them computes")
-        for child in body[places[0] + 1 : places[3]]:
-            if child is one.whole or child is begin.whole:
+        for child in body[places[0] + 1 : places[-1]]:
+            if any(child is part.whole for part in parts):
                 continue
             if own & (_read(child) | written_in(child)) or operands & written_in(child):
                 reason = f"what stands between {self.first!r} and {self.second!r} reads or writes what the first touches"

@@ -10,11 +10,12 @@
 
 So an epilogue (bias, activation, residual, conversion) is computed while its operand is in registers, and the operand is never stored.
 
-Legal where the consumer is one plain statement that reads all of the producer element by element, one for each of its own (the border
-that `pad` adds has none), and nobody else reads it, and that stores each element at a place of its own (its axes, and fixed places
-beside them), one plain statement completes the producer (a reduction: `accumulate` it outside its loops first), and what else the
-consumer reads is there by then. Both may stand in loops that they share, as the stages of a scan do in the loop over its steps: then
-this is asked within one iteration of these, in which nothing that the consumer passes on its way may touch what it touches.
+Legal where the consumer is one plain statement that reads all of the producer element by element, one for each of its own (the border that
+`pad` adds has none), and nobody else reads it, and that stores each element at a place of its own (its axes, and fixed places beside them),
+one plain statement completes the producer (a reduction: `accumulate` it outside its loops first; of several components, all of which it
+reads so), and what else the consumer reads is there by then. Both may stand in loops that they share, as the stages of a scan do in the
+loop over its steps: then this is asked within one iteration of these, in which nothing that the consumer passes on its way may touch what
+it touches.
 """
 
 from __future__ import annotations
@@ -71,40 +72,37 @@ class ReverseComputeInline(Directive):
         consumer = _over_loops(nest, written)
         read = self._operand(nest, consumer, own)
         assert isinstance(read.buffer, Buffer)
-        last = self._last(nest, read.buffer)
+        last = self._last(nest, consumer, read)
         shared = self._shared(nest, written, own, last)
         chain = {part.loop for part in own}
         if any(part != there for part, there in zip(read.index, last.index, strict=True) if followed(part, chain) is None):
             raise self._refusal("TL-S303", f"it does not read what {last.stage!r} stores in the same iteration")
-        at, uses = _places(read, last, chain), 0
-        self._require_there(
-            nest, written, last, read.buffer, shared, kept=_keeps_order(nest, [at.get(part.loop) for part in own], last, shared)
-        )
+        at, nodes, completed = _places(read, last, chain), 0, dict(zip(last.buffers, last.values, strict=True))
+        self._require_there(nest, written, last, shared, kept=_keeps_order(nest, [at.get(part.loop) for part in own], last, shared))
         self._require_all(nest, written, last, read, shared)
+        sizes = {buffer: sum(1 for _ in walk(value)) for buffer, value in completed.items()}
         shifted = any(not isinstance(place, Axis) for place in at.values())  # the begin of a strip that both share cancels out
 
         def filled(expr: Expr) -> Expr:
-            nonlocal uses
-            if isinstance(expr, Load) and expr.buffer == read.buffer:
-                uses += 1
-                return last.values[0]
+            nonlocal nodes
+            if isinstance(expr, Load) and isinstance(expr.buffer, Buffer) and expr.buffer in completed:
+                nodes += sizes[expr.buffer]
+                return completed[expr.buffer]
             if isinstance(expr, Axis):
                 return at.get(expr.name, expr)
             made = map_children(expr, filled)
             return replace(made, index=tuple(map(simplify, made.index))) if shifted and isinstance(made, Load) else made
 
         values = tuple(filled(value) for value in consumer.values)
-        size = sum(1 for _ in walk(last.values[0]))
-        if uses * size > MAX_NODES:
-            raise self._refusal(
-                "TL-S202", f"the expression stands {uses} times in it, which makes {uses * size} nodes (at most {MAX_NODES})"
-            )
+        if nodes > MAX_NODES:
+            uses = sum(load.buffer in completed for value in consumer.values for load in loads_of(value))
+            raise self._refusal("TL-S202", f"the expression stands {uses} times in it, which makes {nodes} nodes (at most {MAX_NODES})")
         body = remove(nest.body, lambda part: part is written, hinted=read.buffer)
         assert body is not None
         index = tuple(simplify(substitute(part, at)) for part in consumer.index)
         moved = replace(last, buffers=consumer.buffers, index=index, values=values)
         body = edit_stores(body, lambda part: moved if part is last else part)
-        return pruned(replace(nest, body=_housed(body, read.buffer, consumer.buffers, nest)))
+        return pruned(replace(nest, body=_housed(body, read.buffer, last.buffers, consumer.buffers, nest)))
 
     def _refusal(self, code: str, reason: str) -> Refusal:
         return Refusal(code, f"{self.stage!r}: {reason}", stage=self.stage)
@@ -191,20 +189,29 @@ class ReverseComputeInline(Directive):
         sides_out = (side for place, lo, hi in ranges for side in (Compare("lt", place, lo), Compare("ge", place, hi)))
         return all(find(*facts, side) is None for side in sides_out)
 
-    def _last(self, nest: Nest, buffer: Buffer) -> Store:
-        """The one statement that completes the operand."""
+    def _last(self, nest: Nest, consumer: Store, read: Load) -> Store:
+        """The one statement that completes the operand, and what the consumer reads besides of the same elements."""
+        buffer = read.buffer
+        assert isinstance(buffer, Buffer)
         found = [store for store in stores(nest.body) if buffer in store.buffers]
         if len(found) != 1 or found[0].reducer is not None:
             reason = (
                 f"{buffer.name!r} is completed by several statements; accumulate {buffer.name!r} outside the loops of its reduction first"
             )
             raise self._refusal("TL-S301", reason)
-        if len(found[0].buffers) != 1:
-            raise self._refusal("TL-S301", f"{buffer.name!r} is computed together with other results")
+        loads = [load for value in consumer.values for load in loads_of(value)]
+        own, read_by = set(allocations(nest.body)), dict[str, set[str]]()
+        for access in accesses(nest.body):
+            if not access.writes:
+                read_by.setdefault(access.buffer.name, set()).add(access.stage)
+        for other in found[0].buffers:
+            alike = all(load.index == read.index for load in loads if load.buffer == other) and other.shape == buffer.shape
+            if other not in own or not alike or read_by.get(other.name) != {consumer.stage}:
+                raise self._refusal("TL-S301", f"{buffer.name!r} is computed together with {other.name!r}, which has other readers")
         return found[0]
 
-    def _require_there(self, nest: Nest, consumer: Store, last: Store, operand: Buffer, shared: list[For], *, kept: bool) -> None:
-        """Raise `Refusal` where something that the consumer uses is not computed, or has no storage, when the operand is completed.
+    def _require_there(self, nest: Nest, consumer: Store, last: Store, shared: list[For], *, kept: bool) -> None:
+        """Raise `Refusal` where something that the consumer uses is not computed, or has no storage, when its operands are completed.
 
         What it has stored itself is there, where its own iterations are `kept` in their order.
         """
@@ -215,16 +222,16 @@ class ReverseComputeInline(Directive):
         start = min(access.position for access in begun)
         late = {access.buffer for access in everything if access.writes and access.position >= start} if not shared else set()
         for one in everything if shared else ():
-            if one.source == id(consumer) and one.buffer != operand:
+            if one.source == id(consumer) and one.buffer not in last.buffers:
                 passed = [other for other in everything if start <= other.position <= one.position]
                 self._require_passed(nest, one, [other for other in passed if not kept or other.source != id(consumer)], shared)
         housed = {buffer for part in path if isinstance(part, Alloc) for buffer in part.buffers}
         for load in (load for value in (*consumer.values, *consumer.index) for load in loads_of(value)):
             buffer = load.buffer
-            if not isinstance(buffer, Buffer) or buffer == operand or buffer in nest.inputs:
+            if not isinstance(buffer, Buffer) or buffer in last.buffers or buffer in nest.inputs:
                 continue
             if buffer in late or (buffer not in housed and buffer not in nest.outputs):
-                raise self._refusal("TL-S301", f"{buffer.name!r}, which it reads, is not there when {operand.name!r} is completed")
+                raise self._refusal("TL-S301", f"{buffer.name!r}, which it reads, is not there when {last.buffers[0].name!r} is completed")
 
     def _require_passed(self, nest: Nest, one: Access, passed: list[Access], shared: list[For]) -> None:
         """Raise `Refusal` where an access of the consumer meets one that it passes in the same iteration of the shared loops."""
@@ -274,12 +281,15 @@ def _places(read: Load, last: Store, chain: Collection[str]) -> dict[str, Expr]:
     }
 
 
-def _housed(body: Stmt, operand: Buffer, made: tuple[Buffer, ...], nest: Nest) -> Stmt:
-    """The consumer's storage, where it is an intermediate itself, in the place of the operand's, or where it was if that is further out."""
+def _housed(body: Stmt, operand: Buffer, completed: tuple[Buffer, ...], made: tuple[Buffer, ...], nest: Nest) -> Stmt:
+    """The consumer's storage, where it is an intermediate itself, in the place of the operand's, or where it was if that is further out.
+
+    What is `completed` with the operand needs none either.
+    """
     around = path_to(nest.body, lambda part: isinstance(part, Alloc) and operand in part.buffers)
     wide = {buffer for part in around if isinstance(part, Alloc) for buffer in part.buffers}
     own = [buffer for buffer in made if buffer not in nest.outputs and buffer not in wide]
-    for buffer in own:
+    for buffer in (*own, *(buffer for buffer in completed if buffer != operand)):
         body = without_alloc(body, buffer)
 
     def exchanged(part: Stmt) -> Stmt:

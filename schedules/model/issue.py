@@ -310,19 +310,19 @@ class _Body:
         if statement.combines and vector is not None and vector.name not in statement.moving:
             levels = math.log2(self.machine.lanes(statement.bits))  # lanes are combined with one another before they join the result
             joined = math.prod(count for name, count in copies.items() if name in statement.moving)
-            work, shuffles = work + levels * joined * statement.joining, shuffles + levels * joined
+            work, shuffles = work + levels * joined * statement.joining, shuffles + levels * joined * statement.results
         if statement.combines:
             kept_apart = statement.moving if vector is None else statement.moving | {vector.name}
             sums = math.prod(count for name, count in copies.items() if name in kept_apart)
             blended = 0.0
             if tile.ragged and vector is not None and self.machine.vector_bits not in MASK_REGISTERS:
                 blended = sums / copies.get(vector.name, 1)
-            latency = ports.latency + max(0.0, statement.joining - 1) + min(1.0, blended)
-            held = blended + registers_of_masks(statement, vector, self.machine)
+            latency = ports.latency + max(0.0, statement.longest - 1) + min(1.0, blended)
+            held = sums * statement.results + blended + registers_of_masks(statement, vector, self.machine)
             if not any(access.writes for access in statement.accesses):  # sums in registers: what these do not hold goes to memory and back
-                free -= sums + held
+                free -= held
                 loads, stores = loads + max(0.0, -free), stores + max(0.0, -free)
-                if sums + held > self.machine.registers - 1:  # else rows that wait are loaded again, and no sum waits
+                if held > self.machine.registers - 1:  # else rows that wait are loaded again, and no sum waits
                     latency += FORWARDED * self.machine.caches[0].latency
             loads += max(0.0, kept - max(0.0, free))
             work += blended

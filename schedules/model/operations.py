@@ -1,6 +1,6 @@
 """What the values of a statement take to compute: issue slots, and which of them follow which loops.
 
-Equal parts of a value are computed once. What only says where something is (indices, conditions on loops) costs nothing.
+Equal parts of the values are computed once. What only says where something is (indices, conditions on loops) costs nothing.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ class Operations:
     followed: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def count(self, values: Iterable[Expr]) -> float:
-        """Issue slots of further values."""
-        return sum(self._slots(value, set()) for value in values)
+        """Issue slots of further values, and of what several of them compute once."""
+        seen = set[int]()
+        return sum(self._slots(value, seen) for value in values)
 
     def _slots(self, expr: Expr, seen: set[int]) -> float:
         """Those of an expression; parts that were `seen` take none."""

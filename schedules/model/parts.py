@@ -46,7 +46,8 @@ class Statement(NamedTuple):
     `carried`: what it reads of its own results, by buffer and offsets, with the latencies until its next one (see `recurrences`);
     `edges`: the operations that choose by these conditions, which the interior of a loop has where lanes differ in them; `divided`:
     what the divider has to do; `apart`: the operations, some of the others, that follow fewer loops than the statement; how many
-    operations are `sums`, and how many are `light`: neither sums nor products.
+    operations are `sums`, and how many are `light`: neither sums nor products; how many `results` it has, each in registers of its own,
+    and the operations of the `longest` way to combine one of them.
     """
 
     stage: str
@@ -64,6 +65,8 @@ class Statement(NamedTuple):
     apart: tuple[Apart, ...] = ()
     sums: float = 0.0
     light: float = 0.0
+    results: int = 1
+    longest: float = 0.0
 
     def over(self, follow: Callable[[frozenset[str]], frozenset[str]]) -> Statement:
         """The statement with its conditions and operations over what loops become; not its accesses, nor what its result moves with."""

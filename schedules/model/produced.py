@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple
 
-from tensorlang.ir import Buffer
 from tensorlang.schedules.model.parts import Loop, Statement
 from tensorlang.schedules.model.sketch import Sketch, made_of
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, follow
@@ -83,7 +82,8 @@ def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: b
     iterations of `at`, each of which adds what the one before has not computed; of the dimensions `told` data tell what is read, so that
     it may be anything. None where reads follow the outer loops in different ways.
     """
-    made = _written(producer, readers)
+    made = [access for access in producer.statement.accesses if access.writes]
+    names = {access.buffer.name for access in made}
     inside = [
         {loop.name: reader.first.get(loop.name, loop.trips) for loop in (reader.inside(at) if at and _has(reader, at) else reader.loops)}
         for reader in readers
@@ -93,13 +93,13 @@ def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: b
     if box is None:
         return None
     for reader, own in zip(readers, inside, strict=True):
-        accesses = (box.read(access, own) if access.buffer.name == made.buffer.name else access for access in reader.statement.accesses)
+        accesses = (box.read(access, own) if access.buffer.name in names else access for access in reader.statement.accesses)
         reader.statement = reader.statement._replace(accesses=tuple(accesses))
     axes, shifts, trips = box.axes, box.shifts, box.trips
-    reads = (_moved(read, axes, shifts) for read in producer.statement.accesses if read is not made)
-    statement = producer.statement.over(partial(made_of, axes=axes))._replace(accesses=(*reads, box.write()))
+    reads = (_moved(read, axes, shifts) for read in producer.statement.accesses if read not in made)
+    statement = producer.statement.over(partial(made_of, axes=axes))._replace(accesses=(*reads, *map(box.write, made)))
     loops = (loop._replace(trips=trips.get(loop.name, loop.trips)) for loop in producer.loops)
-    first = {at: turns, **{name: side.reach for own, side in zip(made.terms, box.sides, strict=True) for name in own}}
+    first = {at: turns, **{name: side.reach for own, side in zip(made[0].terms, box.sides, strict=True) for name in own}}
     return Sketch(statement, [loop for loop in loops if loop.trips > 1 or loop.name not in trips], first=first)
 
 
@@ -119,7 +119,10 @@ class _Side(NamedTuple):
 
 @dataclass(frozen=True)
 class _Box:
-    """What is read of a tensor inside a loop, and the storage that holds it: for `turns` iterations of the loop `kept`, or one ("")."""
+    """What is read inside a loop of tensors that are made together, the first of which is `made`, and the storage that holds each of them.
+
+    It does so for `turns` iterations of the loop `kept`, or for one ("").
+    """
 
     made: LinearAccess
     sides: tuple[_Side, ...]
@@ -150,10 +153,10 @@ class _Box:
             found |= dict.fromkeys(own, trips / self.turns if still and place == 0 else trips)
         return found
 
-    def write(self) -> LinearAccess:
-        """How the producer writes the storage."""
+    def write(self, made: LinearAccess) -> LinearAccess:
+        """How the producer writes the storage of one of the tensors."""
         trips = self.trips
-        return self._stored(self.made, [{name: Term(1.0) for name in own if trips[name] > 1} for own in self.made.terms], self.made.offsets)
+        return self._stored(made, [{name: Term(1.0) for name in own if trips[name] > 1} for own in made.terms], made.offsets)
 
     def read(self, access: LinearAccess, inside: Collection[str]) -> LinearAccess:
         """How a reader whose loops `inside` move the box's elements reads the storage."""
@@ -161,30 +164,32 @@ class _Box:
         return self._stored(access, terms, [int(offset - side.low) for offset, side in zip(access.offsets, self.sides, strict=True)])
 
     @cached_property
-    def _storage(self) -> tuple[Buffer, tuple[float, ...], tuple[float, ...]]:
-        """The buffer, its extents, and the bytes between neighbours."""
-        extents = [min(side.reach + side.step * (self.turns - 1), most) for side, most in zip(self.sides, self.made.extents, strict=True)]
-        strides = [float(self.made.element)]
-        for extent in reversed(extents[1:]):
-            strides.append(strides[-1] * extent)
-        return replace(self.made.buffer, memory="heap"), tuple(extents), tuple(reversed(strides))
+    def _extents(self) -> tuple[float, ...]:
+        """Those of the storage."""
+        return tuple(min(side.reach + side.step * (self.turns - 1), most) for side, most in zip(self.sides, self.made.extents, strict=True))
 
     def _stored(self, access: LinearAccess, terms: Sequence[Terms], offsets: Sequence[int]) -> LinearAccess:
-        buffer, extents, strides = self._storage
+        buffer, extents, strides = replace(access.buffer, memory="heap"), self._extents, [float(access.element)]
+        for extent in reversed(extents[1:]):
+            strides.append(strides[-1] * extent)
         moved = [
             added((own, 1), ({self.kept: Term(side.step)} if side.step else {}, 1)) for own, side in zip(terms, self.sides, strict=True)
         ]
-        return access._replace(buffer=buffer, extents=extents, strides=strides, terms=tuple(moved), offsets=tuple(offsets))
+        return access._replace(buffer=buffer, extents=extents, strides=tuple(reversed(strides)), terms=tuple(moved), offsets=tuple(offsets))
 
 
 def _box(
-    made: LinearAccess, readers: Sequence[tuple[Sketch, Mapping[str, float]]], kept: str, turns: float, told: Collection[int]
+    made: Sequence[LinearAccess], readers: Sequence[tuple[Sketch, Mapping[str, float]]], kept: str, turns: float, told: Collection[int]
 ) -> _Box | None:
-    """What readers read of a tensor, each with the trips of its loops inside; None where they follow the outer loops in different ways."""
-    uses = [(use, own) for reader, own in readers for use in reader.statement.accesses if use.buffer.name == made.buffer.name]
+    """What readers, each with the trips of its loops inside, read of tensors that are made together.
+
+    None where they follow the outer loops in different ways.
+    """
+    first, names = made[0], {access.buffer.name for access in made}
+    uses = [(use, own) for reader, own in readers for use in reader.statement.accesses if use.buffer.name in names]
     inside = {name for _, own in readers for name in own}
     sides: list[_Side] = []
-    for place, whole in enumerate(made.extents):
+    for place, whole in enumerate(first.extents):
         if place in told:
             sides.append(_Side({}, 0.0, whole, 0.0))
             continue
@@ -195,7 +200,7 @@ def _box(
         low = min(first for first, _ in ends)
         reach = min(1 + max(last for _, last in ends) - low, whole)
         sides.append(_Side(outer[0], low, reach, abs(outer[0][kept].coefficient) if kept in outer[0] else 0.0))
-    return _Box(made, tuple(sides), kept, turns)
+    return _Box(first, tuple(sides), kept, turns)
 
 
 def _written(producer: Sketch, readers: Sequence[Sketch]) -> LinearAccess:

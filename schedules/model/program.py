@@ -24,6 +24,7 @@ from tensorlang.ir import (
     FuseRelation,
     If,
     Nest,
+    Param,
     Relation,
     Select,
     SplitRelation,
@@ -290,11 +291,13 @@ class _Reader:
         counted = Operations(self._axis, partial(self._access, reads=True, writes=False), self.made, self.numbering)
         operations = counted.count(store.values)
         work, kinds = dict(counted.work), (counted.sums, counted.light)
-        sums = store.reducer is not None and all(isinstance(value, Binary) and value.op == "mul" for value in store.values)
         combines = store.reducer is not None
-        joining = counted.count(store.reducer.results) if store.reducer is not None else 0.0
-        if store.reducer is not None and not (sums and store.reducer.name == "sum"):  # a product is summed by the same instruction
-            operations, kinds = operations + joining, (counted.sums, counted.light)
+        results = () if store.reducer is None else store.reducer.results
+        plain = [result for value, result in zip(store.values, results, strict=False) if not _is_summed_product(value, result)]
+        joining = counted.count(plain)
+        operations, kinds = operations + joining, (counted.sums, counted.light)
+        joining += counted.count(result for result in results if result not in plain)
+        longest = max((counted.count((result,)) for result in results), default=0.0)
         writes = [self._access(buffer, store.index, reads=combines, writes=True, streams=store.stream) for buffer in store.buffers]
         accesses = (*counted.reads.values(), *writes)
         moving = frozenset(name for access in writes for terms in access.terms for name in terms)
@@ -316,6 +319,8 @@ class _Reader:
             tuple(counted.divided),
             tuple(Apart(loops, own) for loops, own in work.items() if loops != moving.union(*work)),
             *kinds,
+            len(store.buffers),
+            longest,
         )
 
     def _carried(self, store: Store, reads: Iterable[LinearAccess]) -> tuple[tuple[str, tuple[int, ...], float], ...]:
@@ -346,6 +351,15 @@ class _Reader:
                 strides.append(strides[-1] * max(self._number(held) or ASSUMED_EXTENT, 1.0))
             known = self.shapes[buffer.name] = extents, tuple(reversed(strides)) if extents else ()
         return known
+
+
+def _is_summed_product(value: Expr, result: Expr) -> bool:
+    """Is a product added to a component by the instruction that multiplies?"""
+    return isinstance(value, Binary) and value.op == "mul" and isinstance(result, Binary) and result.op == "add" and _is_of_states(result)
+
+
+def _is_of_states(result: Binary) -> bool:
+    return isinstance(result.left, Param) and isinstance(result.right, Param)
 
 
 def _nearest(place: int, period: int) -> int:

@@ -26,6 +26,7 @@ from tensorlang.schedules.strategies.contractions.contraction import Contraction
 from tensorlang.schedules.strategies.contractions.dot_products import dot_kernels
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.aligned_rows import align_rows, read_around
+from tensorlang.schedules.strategies.loops.neighbours import fuse_neighbours, may_meet
 from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.placements.choices import Placements
 from tensorlang.schedules.strategies.placements.search import PlacementSearch
@@ -72,7 +73,7 @@ class ProgramStrategy:
             return self.prepared
         s = Schedule(self.program)
         inline_pointwise(s)
-        s, blocks = split_digits(join_reductions(raise_contractions(s)), self.machine), RowBlocks()
+        s, blocks = split_digits(join_reductions(raise_contractions(s), self.machine), self.machine), RowBlocks()
         if not self.placed:
             s, blocks = block_rows(s, self.machine)
         return interleave_operands(s, self.machine, self.constants), blocks
@@ -107,9 +108,8 @@ class ProgramStrategy:
     @property
     def placing(self) -> ProgramStrategy | None:
         """The program with windows and contractions in groups; None for one with what makes its operands and takes its result."""
-        if not self._tiles or (
-            len(self._tiles) == 1 and all(stage_kinds.stands_beside(self._plain, info, self._tiles) for info in self._stages)
-        ):
+        alone = len(self._tiles) == 1 and all(stage_kinds.stands_beside(self._plain, info, self._tiles) for info in self._stages)
+        if not self._tiles or alone:
             return None
         found = replace(self, placed=True, prepared=None, _searched={}, _made={})
         return found if found.places_stages else None
@@ -136,8 +136,7 @@ class ProgramStrategy:
         """What the copies of an unfolded image take."""
         unfolded = isinstance(self.change, Unfolding) and self._main is not None
         read = {tensor_of(load).name for load in self._main.loads} if unfolded and self._main else set[str]()
-        copies = [info for info in self._stages if info.name in read]
-        return sum(seconds_in_lanes(info, info.loops[-1], self._parts, self.machine) for info in copies)
+        return sum(seconds_in_lanes(info, info.loops[-1], self._parts, self.machine) for info in self._stages if info.name in read)
 
     @cached_property
     def _stages(self) -> tuple[StageInfo, ...]:
@@ -274,8 +273,7 @@ class ProgramStrategy:
     def _rows_pay(self, config: Config) -> bool:
         """Are stages in the rows of the last one, unless it is predicted to be clearly faster without? The schedule is kept."""
         whole, rows = (self._schedule({**config, "in_rows": inside}) for inside in (False, True))
-        seconds = (estimate(s.nest, self.machine.core).seconds for s in (whole, rows))
-        pays = next(seconds) >= OTHER_WAY * next(seconds)
+        pays = estimate(whole.nest, self.machine.core).seconds >= OTHER_WAY * estimate(rows.nest, self.machine.core).seconds
         self._made["default"] = rows if pays else whole
         return pays
 
@@ -284,6 +282,17 @@ class ProgramStrategy:
         for name, rows in self._rows.items():
             if name != self._main_name and name not in self._consumers | self._producers:
                 yield f"{name}.", rows
+
+    @cached_property
+    def _meets(self) -> bool:
+        """May stages that stand beside one another run in one loop?"""
+        return self._placements is None and may_meet(self._plain, self.machine)
+
+    def _meeting_pays(self, config: Config) -> bool:
+        """Is it predicted to be faster that they do? The schedule is kept."""
+        apart = self._made.get("default") or self._schedule(config)
+        self._made["default"] = fuse_neighbours(apart, self.machine)
+        return self._made["default"] is not apart
 
     # The strategy -----------------------------------------------------------------------------------------------------------
 
@@ -304,6 +313,8 @@ class ProgramStrategy:
             knobs += beside.knobs(prefix)
         if self._in_rows:
             knobs.append(Flag("in_rows"))
+        if self._meets:
+            knobs.append(Flag("together"))
         if tile is None:
             return Space(tuple(knobs))
         space = Space(tuple(knobs), footprints=tile.footprints())
@@ -316,11 +327,12 @@ class ProgramStrategy:
         """The point that the cost models name."""
         if self._placements is not None:
             return self._placements.default(self._prefixes, self._placed(self._placements).default())
-        main = self._rows.get(self._main_name)
-        config: Config = self._defaults(self._main_name) if self._main_name in self._tiles else {} if main is None else main.default()
+        rows, tiled = self._rows.get(self._main_name), self._main_name in self._tiles
+        config: Config = self._defaults(self._main_name) if tiled else {} if rows is None else rows.default()
         for prefix, beside in self._beside():
             config |= beside.default(prefix)
-        return {**config, "in_rows": self._rows_pay(config)} if self._in_rows else config
+        config |= {"in_rows": self._rows_pay(config)} if self._in_rows else {}
+        return config | ({"together": self._meeting_pays(config)} if self._meets else {})
 
     @property
     def _prefixes(self) -> dict[str, str]:
@@ -379,7 +391,7 @@ class ProgramStrategy:
         )
         s = steps.appended(s, config, moved)
         align_rows(s, self._read_around)
-        return s
+        return fuse_neighbours(s, self.machine) if config.get("together") else s
 
 
 def _stands_in(info: StageInfo, part: StageInfo) -> bool:

@@ -16,6 +16,7 @@ from tensorlang.ir import Axis, Buffer, Call, Expr, For, Load, Source, const
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.traverse import axes_of, substitute, walk
 from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis.roles import componentwise
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, readers, size, stages_of
 from tensorlang.system.lazy import cached_property
 
@@ -89,6 +90,11 @@ class SlidingReduction:
         return order
 
     @property
+    def results(self) -> int:
+        """Results that are computed together, each in registers of its own."""
+        return len(self.stage.store.buffers)
+
+    @property
     def taps(self) -> int:
         """Elements of a window."""
         return prod(size(loop) for loop in self.stage.reduced)
@@ -115,7 +121,7 @@ class SlidingReduction:
 def sliding(stage: StageInfo) -> SlidingReduction | None:
     """The stage as a sliding window, or None where it is none, or where an operand is reused by other elements than neighbours."""
     store = stage.store
-    if store.reducer is None or len(store.buffers) > 1 or not stage.outer or not all(map(is_literal, stage.reduced)):
+    if store.reducer is None or not componentwise(store.reducer) or not stage.outer or not all(map(is_literal, stage.reduced)):
         return None
     vector = stage.outer[-1]
     if size(vector) < LEAST_LANES or store.index[-1] != Axis(vector.loop):

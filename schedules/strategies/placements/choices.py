@@ -98,7 +98,7 @@ class Placements:
         inside = {name: owner(name, stages) for name, info in stages.items() if not info.outer}  # sums in expressions
         parts = {part for name, around in inside.items() if around != name for part in (name, around)}
         for name, info in stages.items():
-            if not found[name] or name in parts or not _is_placeable(info, rows[name]) or info.store.buffers[0].name in outputs:
+            if not found[name] or name in parts or not _is_placeable(info, rows[name]) or not outputs.isdisjoint(_made(info)):
                 continue
             packed = any(isinstance(rows.get(reader), PlacedContraction) for reader in found[name])  # operands are read again and again
             inlines = not packed and not info.reduced and depth(info.store.values[0]) < DEEP and s.can("compute_inline", name)
@@ -289,23 +289,28 @@ def _is_fusible(
     reader = stages.get(found[0]) if len(found) == 1 else None
     if reader is None or not isinstance(rows, PlacedWindow | PlacedContraction) or not rows.sums_whole:
         return False
-    target = info.store.buffers[0].name
-    reads = {load.index for load in reader.loads if tensor_of(load).name == target}
+    made = _made(info)
+    reads = {load.index for load in reader.loads if tensor_of(load).name in made}
     order = [buffer.name for other in stages.values() for buffer in other.store.buffers]
-    read = (tensor_of(load).name for load in reader.loads if tensor_of(load).name in order)
-    if max(read, key=order.index, default="") != target:  # it may read tiles in its index alone, as a scatter does
+    read = [tensor_of(load).name for load in reader.loads if tensor_of(load).name in order]
+    if not made <= set(read) or max(read, key=order.index) not in made:  # it may read tiles in its index alone, as a scatter does
         return False  # what else it reads is there when the last of what it reads is complete
     whole = [literal_extent(loop) for loop in reader.outer] == [literal_extent(loop) for loop in info.outer]
     axes = tuple(Axis(loop.loop) for loop in reader.outer)
     return whole and reads == {axes} == {reader.store.index} and not reader.reduced and _is_placeable(reader, all_rows[reader.name])
 
 
+def _made(info: StageInfo) -> frozenset[str]:
+    """The tensors that a stage computes."""
+    return frozenset(buffer.name for buffer in info.store.buffers)
+
+
 def _is_placeable(info: StageInfo, rows: RowStrategy) -> bool:
-    """Does a stage compute a box of one tensor, each element from other tensors alone?"""
-    own = {buffer.name for buffer in info.store.buffers}
+    """Does a stage compute a box of one tensor, or of several those of a window, each element from other tensors alone?"""
+    own = _made(info)
     return (
         isinstance(rows, PLACEABLE)
-        and len(own) == 1
+        and (len(own) == 1 or isinstance(rows, PlacedWindow))
         and not info.is_idle
         and bool(info.outer)
         and not info.ragged.bounded

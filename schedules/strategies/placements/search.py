@@ -130,7 +130,7 @@ class PlacementSearch:
             self._asked.append(len(stages))
             sketch = self._sketch(group, own)
             if sketch is not None:
-                sketch.forget({self.placements.stages[name].store.buffers[0].name for name in fused})
+                sketch.forget({buffer.name for name in fused for buffer in self.placements.stages[name].store.buffers})
             self._known[key] = (
                 math.inf if sketch is None else self._shared(estimated(numbered(sketch.parts()), self.machine.core).seconds, group)
             )

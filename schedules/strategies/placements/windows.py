@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
 from typing import Any
 
 from tensorlang.ir import For
@@ -23,13 +22,11 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob, Sizes
 from tensorlang.schedules.strategies.analysis.sliding import SlidingReduction, sliding
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, stages_of, standing
-from tensorlang.schedules.strategies.descent import descend
 from tensorlang.schedules.strategies.loops.thread_loop import outer_loop_knob, parallelize, worth_threads
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.stage_strategy import Constraint
 from tensorlang.schedules.strategies.windows.search import WindowSearch, WindowTiles
-from tensorlang.schedules.strategies.windows.sketch import WindowSketches
 from tensorlang.schedules.strategies.windows.windows import Windows
 from tensorlang.system.lazy import cached_property
 
@@ -84,15 +81,7 @@ class PlacedWindow:
 
     @cached_property
     def _default(self) -> dict[str, Any]:
-        values = {knob.name: knob.values for knob in self.knobs()}
-        search = WindowSearch(self._tiles, WindowSketches(self.window, self._tiles.lanes, self.plain), values)
-
-        def sizes(_: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-            names = [name for name in ("rows", "vectors") if name in values]
-            return (dict(zip(names, chosen, strict=True)) for chosen in product(*(values[name] for name in names)))
-
-        found = descend(search.start(), (sizes, lambda _: ({"unroll": unroll} for unroll in values["unroll"])), search.cost)
-        own = {name: found[name] for name in values if name in found}
+        own = WindowSearch.of_tile(self.window, self.machine, self.plain).tile()
         if self.threads > 1:
             shared = worth_threads(self.window.stage, self.vector, self.plain, self.machine, self.threads)
             own["parallel"] = "outer" if shared else "none"

@@ -1,36 +1,48 @@
 """Reductions over the same ranges that read the same elements, computed in one pass.
 
 The forces on a body along three axes share a distance and its root; a sum and a sum of squares share a row. Apart, each reads and computes
-that again. Products and windows stay apart: their operands are reused from registers, which several results would have to share.
+that again. Windows share the registers of one tile then, so that they are joined where the cost model says that this is faster: a weighted
+mean and its weights, of which each is an exponential. Scatters to the same places, as the least and the greatest of each group, are joined
+where it says so, too: they share the way there, and the room of caches. Products stay apart: their operands are reused from registers,
+which several results would have to share.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Final
 
 from tensorlang.ir import Axis, Load
 from tensorlang.ir.traverse import substitute
 from tensorlang.schedules.directives.join_reductions import JoinReductions
+from tensorlang.schedules.model.estimate import estimated
+from tensorlang.schedules.model.program import program
+from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import owner
 from tensorlang.schedules.strategies.analysis.roles import roles_of
 from tensorlang.schedules.strategies.analysis.sliding import sliding
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stages_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, readers, size, stages_of
+from tensorlang.schedules.strategies.descent import OTHER_WAY
+from tensorlang.schedules.strategies.processor import Processor
+from tensorlang.schedules.strategies.windows.search import WindowSearch
 
 MOST_JOINED: Final = 4
 """Results that are computed together, at most: each has vectors of partial results in registers."""
 
 
-def join_reductions(s: Schedule) -> Schedule:
-    """The schedule with reductions joined that read the same elements, where that is legal."""
-    infos = [info for info in stages_of(s.nest) if _is_candidate(info)]
-    if len(infos) < 2:
+def join_reductions(s: Schedule, machine: Processor) -> Schedule:
+    """The schedule with reductions joined that read the same elements, where that is legal, of windows and scatters where it is faster."""
+    found = _candidates(s)
+    if len(found) < 2:
         return s
-    s, names = s.copy(), frozenset(s.stages())
-    for first, second in _pairs([info for info in infos if owner(info.name, names) == info.name]):
+    s = s.copy()
+    for first, second in _pairs([info for info in found if not _is_judged(info) and len(info.store.buffers) == 1]):
         s.attempt(JoinReductions(first, second))
+    joined: Schedule | None = s
+    while joined is not None:
+        s, joined = joined, _with_two_joined(joined, machine)
     return s
 
 
@@ -46,19 +58,62 @@ def _pairs(infos: list[StageInfo]) -> Iterator[tuple[str, str]]:
         yield from ((first.name, second.name) for first, second in pairwise(group))
 
 
+def _with_two_joined(s: Schedule, machine: Processor) -> Schedule | None:
+    """The schedule with two windows or scatters joined that the same stages read; None where no two are faster so."""
+    for first, second in combinations(filter(_is_judged, _candidates(s)), 2):
+        few = len(first.store.buffers) + len(second.store.buffers) <= MOST_JOINED
+        if not few or first.scatters != second.scatters or not _reads_alike(first, second) or _takers(s, first) != _takers(s, second):
+            continue
+        if not s.can("join_reductions", first.name, second.name):
+            continue
+        joined = s.copy()
+        joined.join_reductions(first.name, second.name)
+        apart = _seconds(s, first.name, machine) + _seconds(s, second.name, machine)
+        if _seconds(joined, second.name, machine) < OTHER_WAY * apart:
+            return joined
+    return None
+
+
+def _is_judged(info: StageInfo) -> bool:
+    """Is it a window or a scatter?"""
+    return info.scatters or sliding(info) is not None
+
+
+def _seconds(s: Schedule, name: str, machine: Processor) -> float:
+    """What a stage takes by the cost model, a window in the tile that it names."""
+    plain = program(s.nest)
+    window = next(sliding(info) for info in stages_of(s.nest) if info.name == name)
+    if window is None:
+        return estimated(numbered(Sketch.of(plain, name).parts()), machine.core).seconds
+    search = WindowSearch.of_tile(window, machine, plain)
+    return search.seconds(search.tile())
+
+
+def _takers(s: Schedule, info: StageInfo) -> tuple[frozenset[str], frozenset[bool]]:
+    """The stages that read what a stage computes, and whether it is a result: what takes one of two windows has to take both."""
+    found = frozenset(name for name, _ in readers(s.nest, info.store.buffers))
+    return found, frozenset(buffer in s.nest.outputs for buffer in info.store.buffers)
+
+
+def _candidates(s: Schedule) -> list[StageInfo]:
+    """The reductions, in program order, whose operands are not reused from registers, and windows; none that stands in an expression."""
+    names = frozenset(s.stages())
+    return [info for info in stages_of(s.nest) if _is_candidate(info) and owner(info.name, names) == info.name]
+
+
 def _is_candidate(info: StageInfo) -> bool:
-    """Is it a reduction of one result whose operands are not reused from registers?"""
-    plain = info.store.reducer is not None and len(info.store.buffers) == 1 and bool(info.reduced) and not info.is_idle
-    return plain and not info.ragged.bounded and sliding(info) is None and all(roles.row is None for roles in roles_of(info))
+    if info.store.reducer is None or info.is_idle or info.ragged.bounded:
+        return False
+    return _is_judged(info) or (bool(info.reduced) and all(roles.row is None for roles in roles_of(info)))
 
 
 def _reads_alike(one: StageInfo, other: StageInfo) -> bool:
     """Do two run over as many iterations of as many loops, give results of one type, and read some element alike that moves in the sum?"""
     if [size(loop) for loop in one.loops] != [size(loop) for loop in other.loops]:
         return False
-    if one.store.buffers[0].dtype != other.store.buffers[0].dtype:
+    if len({buffer.dtype for info in (one, other) for buffer in info.store.buffers}) > 1:
         return False
     names = {mine.loop: Axis(theirs.loop) for mine, theirs in zip(one.loops, other.loops, strict=True)}
-    moved = [load for load in one.loads if any(one.stride(load, loop) != 0 for loop in one.reduced)]
+    moved = [load for load in one.loads if any(one.stride(load, loop) != 0 for loop in one.reduced or one.loops)]
     alike = {Load(load.buffer, tuple(substitute(part, names) for part in load.index)) for load in moved}
     return not alike.isdisjoint(other.loads)

@@ -14,6 +14,7 @@ from math import prod
 from typing import Any, Final
 
 from tensorlang.schedules.model.estimate import estimated
+from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.strategies.analysis.sliding import SlidingReduction
 from tensorlang.schedules.strategies.analysis.stages import size
 from tensorlang.schedules.strategies.contractions.register_tile import vector_counts
@@ -57,13 +58,14 @@ class WindowTiles:
         return vector_counts(size(self.window.vector), self.lanes, MAX_VECTORS)
 
     def body(self, config: Mapping[str, Any]) -> int:
-        """Copies of a tile's statement in its code."""
-        return int(config.get("rows", 1) * config["vectors"] * prod(size(loop) for loop in self.window.unrolled[config["unroll"]]))
+        """Copies of a tile's statement in its code, one for each of its results."""
+        taps = prod(size(loop) for loop in self.window.unrolled[config["unroll"]])
+        return int(config.get("rows", 1) * config["vectors"] * self.window.results * taps)
 
     def constraints(self) -> Iterator[Constraint]:
         """What holds between knobs, each with its label."""
-        most = self.machine.registers
-        yield lambda c: c.get("rows", 1) * c["vectors"] + 2 <= most, "accumulators and operands fit the vector registers"
+        most, results = self.machine.registers, self.window.results
+        yield lambda c: c.get("rows", 1) * c["vectors"] * results + 2 <= most, "accumulators and operands fit the vector registers"
         yield lambda c: self.body(c) <= MAX_BODY, "the unrolled body is bounded"
 
 
@@ -75,6 +77,14 @@ class WindowSearch:
     sketches: WindowSketches
     values: Mapping[str, Sequence[Any]]
     producer: Producer | None = None
+
+    @classmethod
+    def of_tile(cls, window: SlidingReduction, machine: Processor, plain: Sequence[Part]) -> WindowSearch:
+        """The search for a tile in a program that is `plain` before it is scheduled, wherever the source is made."""
+        tiles = WindowTiles(window, machine)
+        values: dict[str, Sequence[Any]] = {"rows": tiles.row_sizes} if tiles.row_sizes else {}
+        values |= {"vectors": tiles.vector_sizes, "unroll": list(window.unrolled)}
+        return cls(tiles, WindowSketches(window, tiles.lanes, plain), values)
 
     def start(self) -> dict[str, Any]:
         """The point to begin with: a few rows, one vector, as much of the window unrolled as the code may hold."""
@@ -97,6 +107,10 @@ class WindowSearch:
             return found
         own = self._place(found["source"])
         return {name: value for name, value in found.items() if name in own or not name.startswith(self.producer.prefix)}
+
+    def tile(self) -> dict[str, Any]:
+        """The values of tile sizes and unrolling alone, where no place or order of the source is asked for."""
+        return descend(self.start(), (self._tiles, self._unrolled), self.cost)
 
     # What is compared -------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,116 @@
+"""Scatters to the same places go there once; each element still combines what comes to it in the same order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.codegen.target import target
+from tensorlang.schedules.directives.join_reductions import JoinReductions
+from tensorlang.schedules.strategies import choose
+from tests.schedules.programs import check, code_and_reason
+from tests.thinned import crossed
+
+CPUS = ["haswell", "znver3", "znver4", "cascadelake"]
+
+
+def by_group(n: Any, groups: int, *, reduce: tuple[str, str] = ("min", "add"), away: int = 0, where: Any = None) -> tuple[tl.Tensor, ...]:
+    """Two results of the elements of each group, the second `away` from where the first is; and what of them is combined in the first."""
+    x, group = tl.placeholder((n,), name="X"), tl.placeholder((n,), "int32", name="group")
+    r, q = tl.reduce_axis(n, name="r"), tl.reduce_axis(n, name="q")
+    bases = [tl.compute((groups,), lambda _: 0.5, name=name) for name in ("low", "high")]
+
+    def place(at: Any) -> Any:
+        return tl.clamp(group[at], 0, groups - 1)
+
+    one = tl.scatter(bases[0], (r,), place, lambda r: x[r], reduce=reduce[0], name="S", where=where and (lambda r: where(x[r])))
+    other = tl.scatter(
+        bases[1], (q,), lambda q: (place(q) + away) % groups if away else place(q), lambda q: x[q] * 2, reduce=reduce[1], name="T"
+    )
+    return one, other
+
+
+def operands(n: int, groups: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(n)
+    return rng.random(n, dtype="float32"), rng.integers(-1, groups + 1, n).astype("int32")
+
+
+def _by_group(x: Any, group: Any, groups: int) -> tuple[Any, Any]:
+    """The least of each group, and the sum of twice its elements, one after the other."""
+    least, total = np.full((2, groups), 0.5, "float32")
+    at = np.clip(group, 0, groups - 1)
+    np.minimum.at(least, at, x)
+    np.add.at(total, at, x * 2)
+    return least, total
+
+
+@crossed({"one": ["add", "max", "min"], "other": ["add", "min"], "n": [0, 1, 13]})
+def test_both_components_are_what_each_was(one: str, other: str, n: int) -> None:
+    s = tl.Schedule(*by_group(n, 4, reduce=(one, other)))
+    s.join_reductions("S", "T")
+    assert "S" not in s.stages()
+    check(s)
+
+
+def test_it_takes_further_steps_and_lengths_that_a_call_tells() -> None:
+    s = tl.Schedule(*by_group(tl.dim("n"), 4))
+    s.join_reductions("S", "T")
+    _, inner = s.split("q", 4, tail="guard")
+    s.unroll(inner)
+    for n in (0, 3, 17):
+        check(s, dims={"n": n})
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("n", "groups"), [(1, 3), (40, 7), (5000, 300)])
+def test_the_default_is_what_numpy_says_element_by_element(n: int, groups: int, threads: int) -> None:
+    values, outputs = operands(n, groups), by_group(n, groups)
+    strategy = choose(list(outputs), target("native"), threads)
+    least, total = tl.build(strategy.schedule(strategy.default))(*values)
+    expected = _by_group(*values, groups)
+    np.testing.assert_array_equal(least, expected[0])
+    np.testing.assert_allclose(total, expected[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_defaults_join_them(cpu: str) -> None:
+    strategy = choose(list(by_group(100_000, 1000)), target(cpu), 1)
+    s = strategy.schedule(strategy.default)
+    assert JoinReductions("S", "T") in s.directives
+    assert not s.faults
+
+
+def test_other_places_keep_them_apart() -> None:
+    outputs = by_group(100, 8, away=1)
+    assert code_and_reason(tl.Schedule(*outputs), "join_reductions", "S", "T") == (
+        "TL-S304",
+        "'S' and 'T' combine into elements that are numbered differently",
+    )
+    strategy = choose(list(outputs), target("znver4"), 1)
+    assert not any(isinstance(step, JoinReductions) for step in strategy.schedule(strategy.default).directives)
+
+
+def test_a_condition_keeps_them_apart() -> None:
+    code, reason = code_and_reason(tl.Schedule(*by_group(100, 8, where=lambda x: x > 0.5)), "join_reductions", "S", "T")
+    assert code == "TL-S304" and reason.startswith("'S' combines under a condition")
+
+
+def test_a_scatter_that_goes_on_with_what_the_other_made_stays_apart() -> None:
+    x, group, r, q = tl.placeholder((9,), name="X"), tl.placeholder((9,), "int32", name="g"), tl.reduce_axis(9), tl.reduce_axis(9)
+    base = tl.compute((4,), lambda _: 0.0, name="base")
+    one = tl.scatter(base, (r,), lambda r: tl.clamp(group[r], 0, 3), lambda r: x[r], name="S")
+    other = tl.scatter(one, (q,), lambda q: tl.clamp(group[q], 0, 3), lambda q: x[q] * 2, name="T")
+    s = tl.Schedule(one, other)
+    assert code_and_reason(s, "join_reductions", "S", "T")[0] in {"TL-S301", "TL-S304"}
+    check(s)
+
+
+def test_a_scatter_and_a_sum_stay_apart() -> None:
+    x, k = tl.placeholder((100,), name="Z"), tl.reduce_axis(100)
+    one, _ = by_group(100, 8)
+    total = tl.compute((8,), lambda i: tl.sum(x[k] * tl.cast(i, "float32"), axis=k), name="P")
+    code, reason = code_and_reason(tl.Schedule(one, total), "join_reductions", "S", "P")
+    assert (code, reason) == ("TL-S304", "one of 'S' and 'P' begins with what there is, the other one does not")

@@ -1,0 +1,108 @@
+"""Stages that stand beside one another and touch the same rows run in one loop where the model says that this is faster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.codegen.target import target
+from tensorlang.lowering.program import lower_program
+from tensorlang.schedules.directives.fuse_loops import FuseLoops
+from tensorlang.schedules.strategies import choose
+from tensorlang.schedules.strategies.loops.neighbours import may_meet
+
+ZNVER4 = target("znver4")
+
+
+def waves(n: int, steps: int) -> tl.Tensor:
+    """The wave equation: each step keeps the state before it."""
+
+    def step(_: Any, state: Any) -> Any:
+        now, before = state
+
+        def element(i: Any, j: Any) -> Any:
+            bent = now[i - 1, j] + now[i + 1, j] + now[i, j - 1] + now[i, j + 1] - 4 * now[i, j]
+            inside = (i > 0) & (i < n - 1) & (j > 0) & (j < n - 1)
+            return tl.select(inside, 2 * now[i, j] - before[i, j] + 0.2 * bent, 0.0)
+
+        return tl.compute((n, n), element, name="next"), now
+
+    now, before = (tl.placeholder((n, n), name=name) for name in ("now", "before"))
+    found: tl.Tensor = tl.scan(step, (now, before), steps, keep="last", name="waves")[0]
+    return found
+
+
+def _waves(now: Any, before: Any, steps: int) -> Any:
+    for _ in range(steps):
+        following = np.zeros_like(now)
+        inner = now[1:-1, 1:-1]
+        bent = now[:-2, 1:-1] + now[2:, 1:-1] + now[1:-1, :-2] + now[1:-1, 2:] - 4 * inner
+        following[1:-1, 1:-1] = 2 * inner - before[1:-1, 1:-1] + np.float32(0.2) * bent
+        now, before = following, now
+    return now
+
+
+@pytest.mark.parametrize(("n", "steps"), [(1, 1), (5, 4), (200, 3)])
+def test_waves_are_what_numpy_says(n: int, steps: int) -> None:
+    now, before = np.random.default_rng(0).random((2, n, n), dtype="float32")
+    expected = _waves(now, before, steps) if n > 1 else np.zeros_like(now)
+    np.testing.assert_allclose(tl.build(waves(n, steps))(now, before), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_what_keeps_a_state_runs_in_the_rows_of_what_reads_it() -> None:
+    strategy = choose(waves(400, 20), ZNVER4, 1)
+    assert strategy.default["together"]
+    s = strategy.schedule(strategy.default)
+    assert [step for step in s.directives if isinstance(step, FuseLoops)] == [FuseLoops("next.i", "waves_1.next.i0")]
+    assert not s.faults
+
+
+def test_both_ways_are_points_that_compute_the_same() -> None:
+    strategy = choose(waves(200, 3), target("native"), 1)
+    now, before = np.random.default_rng(1).random((2, 200, 200), dtype="float32")
+    for together in (False, True):
+        s = strategy.schedule({**strategy.default, "together": together})
+        np.testing.assert_allclose(tl.build(s)(now, before), _waves(now, before, 3), rtol=1e-4, atol=1e-5)
+
+
+def test_what_the_first_level_holds_is_no_choice() -> None:
+    assert not may_meet(tl.Schedule(lower_program(waves(40, 3))), ZNVER4)
+    assert "together" not in choose(waves(40, 3), ZNVER4, 1).default
+
+
+def test_what_begins_a_sum_is_no_neighbour_of_it() -> None:
+    a, b = (tl.placeholder((256, 256), name=name) for name in "AB")
+    assert not may_meet(tl.Schedule(lower_program(tl.ops.matmul(a, b))), ZNVER4)
+
+
+@pytest.mark.parametrize("away", [0, 1])
+def test_rows_that_are_not_there_yet_keep_loops_apart(away: int) -> None:
+    rows, columns = 700, 600
+    a = tl.placeholder((rows + 1, columns), name="A")
+    first = tl.compute((rows, columns), lambda i, j: a[i, j] * 2, name="B")
+    second = tl.compute((rows, columns), lambda i, j: first[tl.minimum(i + away, rows - 1) if away else i, j] + a[i, j], name="C")
+    assert may_meet(tl.Schedule(lower_program([first, second])), ZNVER4) == (away == 0)
+    strategy = choose([first, second], target("native"), 1)
+    values = np.random.default_rng(2).random((rows + 1, columns), dtype="float32")
+    for config in strategy.space.sample(np.random.default_rng(away), 2):
+        b, c = tl.build(strategy.schedule(config))(values)
+        np.testing.assert_array_equal(b, values[:rows] * 2)
+        np.testing.assert_array_equal(c, b[np.minimum(np.arange(rows) + away, rows - 1)] + values[:rows])
+
+
+def test_loops_inside_of_those_of_one_image_are_tried_with_them() -> None:
+    """Around a single image there is nothing to gain; channel by channel there is."""
+    shape = 1, 64, 64, 80
+    a = tl.placeholder(shape, name="A")
+    first = tl.compute(shape, lambda m, c, i, j: a[m, c, i, j] * 2, name="B")
+    second = tl.compute(shape, lambda m, c, i, j: first[m, c, 63 - i, j] + a[m, c, i, j], name="C")
+    strategy = choose([first, second], ZNVER4, 1)
+    s = strategy.schedule(strategy.default)
+    assert [step for step in s.directives if isinstance(step, FuseLoops)] == [FuseLoops("B.m", "C.m"), FuseLoops("B.c", "C.c")]
+    values = np.random.default_rng(3).random(shape, dtype="float32")
+    b, c = tl.build(s)(values)
+    np.testing.assert_array_equal(b, values * 2)
+    np.testing.assert_array_equal(c, b[:, :, ::-1] + values)
