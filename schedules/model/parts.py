@@ -46,7 +46,8 @@ class Statement(NamedTuple):
     `carried`: what it reads of its own results, by buffer and offsets, with the latencies until its next one (see `recurrences`);
     `edges`: the operations that choose by these conditions, which the interior of a loop has where lanes differ in them; `divided`:
     what the divider has to do; `apart`: the operations, some of the others, that follow fewer loops than the statement; how many
-    operations are `sums`, and how many are `light`: neither sums nor products.
+    operations are `sums`, and how many are `light`: neither sums nor products; `told`: the loops in which data tell where it writes,
+    `sure` those that move its element besides; `jumps`: conditions on data that say whether it does.
     """
 
     stage: str
@@ -64,12 +65,16 @@ class Statement(NamedTuple):
     apart: tuple[Apart, ...] = ()
     sums: float = 0.0
     light: float = 0.0
+    told: frozenset[str] = frozenset()
+    sure: frozenset[str] = frozenset()
+    jumps: int = 0
 
     def over(self, follow: Callable[[frozenset[str]], frozenset[str]]) -> Statement:
         """The statement with its conditions and operations over what loops become; not its accesses, nor what its result moves with."""
         divided = tuple([part._replace(loops=follow(part.loops)) for part in self.divided])
         apart, edges = (tuple([part._replace(loops=follow(part.loops)) for part in parts]) for parts in (self.apart, self.edges))
-        return self._replace(conditions=tuple(map(follow, self.conditions)), divided=divided, apart=apart, edges=edges)
+        told = self._replace(told=follow(self.told), sure=follow(self.sure)) if self.told else self
+        return told._replace(conditions=tuple(map(follow, self.conditions)), divided=divided, apart=apart, edges=edges)
 
 
 class Loop(NamedTuple):

@@ -36,7 +36,7 @@ from tensorlang.ir.integers import ARITHMETIC, ASSUMED_EXTENT, COMPARE
 from tensorlang.ir.linear import linear
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import axes_of, walk
+from tensorlang.ir.traverse import axes_of, loads_of, walk
 from tensorlang.schedules.model.domains import Domain, conditions_on, cut_loops, cuts
 from tensorlang.schedules.model.hints import hinted
 from tensorlang.schedules.model.latencies import latencies
@@ -72,6 +72,7 @@ class _Reader:
     cut: frozenset[str] = frozenset()
     shares: dict[str, float] = field(default_factory=dict)
     count: int = 0
+    jumps: int = 0
 
     def __post_init__(self) -> None:
         splits = [relation for relation in self.nest.relations if isinstance(relation, SplitRelation)]
@@ -229,7 +230,10 @@ class _Reader:
                 self.made |= dict.fromkeys((buffer.name for buffer in buffers), frozenset(name for name, *_ in self.around))
                 yield from self.parts(body)
             case If(cond, then, orelse):
+                jumps = any(True for _ in loads_of(cond))
+                self.jumps += jumps
                 yield from self.parts(then if orelse is None or self._told(cond) else orelse)
+                self.jumps -= jumps
             case For(name, _, _, body, kind):
                 most, domain = self._trips(stmt), self.domain
                 trips = self._entered(stmt, most)
@@ -269,6 +273,8 @@ class _Reader:
         self.count += 1
         counted = Operations(self._axis, partial(self._access, reads=True, writes=False), self.made, self.numbering)
         operations = counted.count(store.values)
+        read, told = tuple(counted.reads.values()), [part for part in store.index if any(True for _ in loads_of(part))]
+        operations += counted.count(told)
         work, kinds = dict(counted.work), (counted.sums, counted.light)
         sums = store.reducer is not None and all(isinstance(value, Binary) and value.op == "mul" for value in store.values)
         combines = store.reducer is not None
@@ -277,9 +283,9 @@ class _Reader:
             operations, kinds = operations + joining, (counted.sums, counted.light)
         writes = [self._access(buffer, store.index, reads=combines, writes=True, streams=store.stream) for buffer in store.buffers]
         accesses = (*counted.reads.values(), *writes)
+        bits = max(access.buffer.dtype.bits for access in (*read, *writes))  # where it writes is computed in lanes of 64 bits anyway
         moving = frozenset(name for access in writes for terms in access.terms for name in terms)
         moving = moving.union(*(self.made.get(buffer.name, ()) for buffer in store.buffers))
-        bits = max(access.buffer.dtype.bits for access in accesses)
         kept = tuple(access for access in accesses if access.buffer.memory != "register")
         return Statement(
             store.stage,
@@ -296,6 +302,9 @@ class _Reader:
             tuple(counted.divided),
             tuple(Apart(loops, own) for loops, own in work.items() if loops != moving.union(*work)),
             *kinds,
+            frozenset(name for part in told for name in self.linear(part)),
+            frozenset(name for part in store.index if part not in told for name in self.linear(part)) if told else frozenset(),
+            self.jumps,
         )
 
     def _carried(self, store: Store, reads: Iterable[LinearAccess]) -> tuple[tuple[str, tuple[int, ...], float], ...]:

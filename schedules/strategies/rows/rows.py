@@ -13,7 +13,7 @@ from math import gcd, lcm, prod
 from typing import Any
 
 from tensorlang.errors import ScheduleError
-from tensorlang.ir import Binary, Call, For, Select
+from tensorlang.ir import Axis, Binary, Call, For, Select
 from tensorlang.ir.traverse import axes_of, loads_of, walk
 from tensorlang.schedules.directives.loop_kinds import Unroll, Vectorize
 from tensorlang.schedules.directives.peel import Peel
@@ -114,6 +114,13 @@ class RowVectors:
         alone = estimated(numbered(sketch.parts()), machine.core).seconds
         sketch.mark(sketch.split(vector.loop, self.lanes, self.lanes)[1], "vector")
         return replace(self, apart=alone < OTHER_WAY * estimated(numbered(sketch.parts()), machine.core).seconds)
+
+    @property
+    def told(self) -> bool:
+        """Do data tell which elements the iterations of the vector loop write, so that several may write one?"""
+        axis, index = "" if self.vector is None else self.vector.loop, self.stage.store.index
+        moved = any(axis in axes_of(part) and any(True for _ in loads_of(part)) for part in index)
+        return moved and Axis(axis) not in index
 
     @property
     def may_be_reordered(self) -> bool:
@@ -266,6 +273,8 @@ class RowVectors:
         """May lanes write to the same place, as a scatter's where data tells it?"""
         if not self.stage.scatters:
             return False
+        if self.told:
+            return True
         trial = s.copy()
         return not trial.can("vectorize", trial.split(loop, width, tail_of(self.literal, "mask"))[1])
 
