@@ -23,12 +23,13 @@ from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
+from tensorlang.schedules.rewriting.small_tables import small_table
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis.peeled_ends import ends_that_ask
 from tensorlang.schedules.strategies.analysis.roles import componentwise
 from tensorlang.schedules.strategies.analysis.short_axes import Run, run_of
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, divisors, is_literal, size, standing, tail_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, divisors, is_literal, size, standing, tail_of, tensor_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
 from tensorlang.schedules.strategies.loops.phases import TOGETHER, Phases, vectorize_phases
@@ -81,7 +82,7 @@ class RowVectors:
     def of(cls, stage: StageInfo, machine: Processor, threads: int, plain: Sequence[Part]) -> RowVectors:
         """Any stage can be run this way; `plain` is the program before it is scheduled, as the cost model reads it."""
         lanes = machine.lanes(stage.widest)
-        vector = _vector(stage, lanes)
+        vector = _vector(stage, lanes, machine)
         run = None
         if vector is not None and size(vector) < lanes:
             run = run_of(stage, lanes, MAX_LANES)
@@ -325,21 +326,22 @@ class RowVectors:
                     sum_in_blocks(s, tile, reduced, BLOCK)
 
 
-def _looks_up(stage: StageInfo) -> bool:
+def _looks_up(stage: StageInfo, machine: Processor) -> bool:
     """Does a stage read elements that no processor gathers at places which data tells, along its last axis, and do little with them?"""
     last = stage.outer[-1].loop if stage.outer and not stage.reduced else ""
     narrow = [load for load in stage.loads if load.buffer.dtype.bits < GATHERED]
+    narrow = [load for load in narrow if not small_table(tensor_of(load), load.index, machine.isa)]
     if not any(last in axes_of(part) and any(True for _ in loads_of(part)) for load in narrow for part in load.index):
         return False
     return sum(isinstance(part, Binary | Call | Select) for value in stage.store.values for part in walk(value)) <= LITTLE
 
 
-def _vector(stage: StageInfo, lanes: int) -> For | None:
+def _vector(stage: StageInfo, lanes: int, machine: Processor) -> For | None:
     """The loop whose iterations become lanes: the one along which most operands lie contiguous, and the fewest are scattered.
 
     The output's last axis wins ties, and loops much shorter than a vector lose. None where a stage does little but look bytes up.
     """
-    if _looks_up(stage):
+    if _looks_up(stage, machine):
         return None
     candidates = [
         loop
