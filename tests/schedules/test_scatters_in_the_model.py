@@ -89,6 +89,20 @@ def test_squares_are_counted_by_default(elements: int, *, where: bool) -> None:
     assert np.array_equal(tl.build(squares(elements, where=where))(X=x, Y=y), wanted)
 
 
+@pytest.mark.parametrize("lanes", [False, True])
+def test_values_that_data_pick_are_written_either_way(*, lanes: bool) -> None:
+    x, pick, at = tl.placeholder((99,), name="X"), *(tl.placeholder((500,), "int32", name=name) for name in ("pick", "at"))
+    r, none = tl.reduce_axis(500, name="r"), tl.compute((40,), lambda _: 0.0, name="none")
+    found = tl.scatter(none, (r,), lambda r: tl.clamp(at[r], 0, 39), lambda r: x[tl.clamp(pick[r], 0, 98)], "max", name="found")
+    strategy = choose(found, target("native"), 1)
+    draw = np.random.default_rng(0)
+    values, picked, places = draw.random(99, dtype="float32"), *(draw.integers(0, 40, 500).astype("int32") for _ in range(2))
+    wanted = np.zeros(40, "float32")
+    np.maximum.at(wanted, places, values[picked])
+    kernel = tl.build(strategy.schedule({**strategy.default, "lanes": lanes}))
+    assert np.array_equal(kernel(X=values, pick=picked, at=places), wanted)
+
+
 def test_a_table_of_a_dim_is_one() -> None:
     n = tl.dim("n")
     x, r = tl.placeholder((n,), "uint8", name="X"), tl.reduce_axis(n, name="r")

@@ -63,6 +63,7 @@ class Scattered:
     @classmethod
     def of(cls, rows: RowVectors, plain: Schedule, machine: Processor) -> Scattered:
         """The scatter with the tables and lanes that the cost model names, where they are worth their code."""
+        rows = replace(rows, apart=None)  # it is asked here whether there are lanes
         found = cls(rows, tuple(count for count in TABLES if count == 1 or _fits(rows, count, machine)))
         ways = dict[tuple[bool, int], float]()
         for way in product((False, True), found.tables):
@@ -84,16 +85,18 @@ class Scattered:
         return {f"{prefix}tables": self.best, f"{prefix}lanes": self.lanes, **self.rows.default(prefix)}
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
-        """Append the directives of a point; where one is refused, those of rows."""
+        """Append the directives of a point; of one table in turn, or where a step is refused, those of rows."""
         before = len(s.directives)
-        try:
-            outermost = self.cut(s, config, prefix)
-        except ScheduleError:
-            s.undo(len(s.directives) - before)
-            self.rows.schedule(s, {**config, f"{prefix}lanes": True}, prefix, alone=alone)
-        else:
-            if alone and config.get(f"{prefix}parallel", "none") == "outer":
-                parallelize(s, outermost)
+        if config[f"{prefix}lanes"] or config[f"{prefix}tables"] > 1:
+            try:
+                outermost = self.cut(s, config, prefix)
+            except ScheduleError:
+                s.undo(len(s.directives) - before)
+            else:
+                if alone and config.get(f"{prefix}parallel", "none") == "outer":
+                    parallelize(s, outermost)
+                return
+        self.rows.schedule(s, {**config, f"{prefix}lanes": True}, prefix, alone=alone)
 
     def cut(self, s: Schedule, config: Mapping[str, Any], prefix: str = "") -> str:
         """Append the directives of a point but for threads; the outermost loop. Raises `ScheduleError` where one is refused."""
