@@ -11,7 +11,7 @@ import math
 from typing import Final, assert_never
 
 from tensorlang import ir
-from tensorlang.codegen.emission import memory, transpose
+from tensorlang.codegen.emission import memory, small_tables, transpose
 from tensorlang.codegen.emission.access import access_of, any_lane, evaluate
 from tensorlang.codegen.emission.affine import LANE, Polynomial, Strided, classify, number
 from tensorlang.codegen.emission.arithmetic import binary, both, compare, unary
@@ -22,6 +22,7 @@ from tensorlang.codegen.emission.types import HALVES, I32, Value, constant, fill
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT32, INT64
 from tensorlang.ir.traverse import children, dtype_of, loads_of, sides_of_and, whole_power
+from tensorlang.schedules.rewriting.small_tables import small_table
 
 _STEP: Final = 1 << 12
 """Coefficients in comparisons with lanes stay below: their sums fit 32 bits, and no index wraps."""
@@ -129,6 +130,8 @@ def _load(frame: Frame, node: ir.Load) -> Value:
         return written
     access = access_of(frame, node.buffer, node.index, value, reads=True)
     builder = frame.builder
+    if (table := small_table(node.buffer, node.index, frame.target.isa)) and small_tables.begins_there(access):
+        return small_tables.looked_up(builder, access, table, frame.mask)
     if not access.uniform or frame.wanted or access.owned:
         return memory.load(builder, frame.target, access, frame.mask)
     assert frame.mask is not None

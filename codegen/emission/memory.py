@@ -7,6 +7,8 @@
     step -2, -3, -4        the same, in the opposite order
     known places           no further apart than there are lanes (`x // 4`): one vector load, and a shuffle
     anything else          element by element; under a mask, or where the indices are data, a gather or scatter
+    written where data     one lane after the other, by their addresses on the stack (`in_turn`)
+      tell under a mask, or combined there
 
 Nothing outside the lanes that are on is touched: a mask goes to the memory instruction. The exception is storage of our own at a constant
 place (`Access.owned`): all its lanes exist and no one else sees them, so a masked access becomes a whole one and a blend, which lets
@@ -184,7 +186,7 @@ def store(builder: Builder, target: Target, access: VectorAccess, value: Value, 
         for lane, place in enumerate(_addresses(builder, access)):
             builder.store(builder.extract_element(value, literal(I32, lane)), place, align=align)
     else:
-        places = _pointers(builder, access)
+        places = pointers(builder, access)
         intrinsic(builder, "masked.scatter", VOID, [value, places, mask], [value.type, places.type], align={1: align})
 
 
@@ -344,7 +346,7 @@ def _scattered(builder: Builder, target: Target, access: VectorAccess, vector: l
     if mask is None and not (gathers and access.constant_offsets() is None):
         return _elements(builder, access, vector)
     mask = filled(shaped(I1, access.lanes), 1) if mask is None else mask
-    places = _pointers(builder, access)
+    places = pointers(builder, access)
     args = [places, mask, filled(vector, 0)]
     return intrinsic(builder, "masked.gather", vector, args, [vector, places.type], align={0: access.place.dtype.bytes})
 
@@ -367,7 +369,7 @@ def _addresses(builder: Builder, access: VectorAccess) -> list[Value]:
     return [address(builder, access.place.dtype, access.base, offset) for offset in offsets]
 
 
-def _pointers(builder: Builder, access: VectorAccess) -> Value:
+def pointers(builder: Builder, access: VectorAccess) -> Value:
     """The vector of the addresses of all lanes."""
     constants = access.constant_offsets()
     offsets = access.offsets if constants is None else splat(builder, literal(I64, constants), access.lanes)

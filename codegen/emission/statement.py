@@ -14,13 +14,13 @@ from tensorlang import ir
 from tensorlang.codegen.emission import loops, memory, storage, streaming, tensors, transpose
 from tensorlang.codegen.emission.access import access_of, any_lane
 from tensorlang.codegen.emission.arithmetic import both, unary
-from tensorlang.codegen.emission.convert import round_to_half, widen
+from tensorlang.codegen.emission.combining import combined, given_values
 from tensorlang.codegen.emission.expression import value
 from tensorlang.codegen.emission.frame import Frame, Pending
-from tensorlang.codegen.emission.math import emit_fma
+from tensorlang.codegen.emission.in_turn import in_turn, takes_turns
 from tensorlang.codegen.emission.memory import VectorAccess
 from tensorlang.codegen.emission.parallel import parallel
-from tensorlang.codegen.emission.types import I32, Value, known, lanes_of, literal, matched
+from tensorlang.codegen.emission.types import I32, Value, known, lanes_of, literal
 from tensorlang.ir.dtype import BOOL
 from tensorlang.ir.traverse import axes_of, expressions, loads_of, statements
 
@@ -126,6 +126,9 @@ def _store(frame: Frame, stmt: ir.Store) -> None:
         with frame.builder.if_then(any_lane(frame.builder, frame.mask)), frame.branch():
             _write(frame, stmt, accesses, [_last_lane(frame, new) for new in _values(frame, stmt, accesses)])
         return
+    if takes_turns(frame, stmt, accesses[0]):
+        in_turn(frame, stmt, accesses)
+        return
     values = _values(frame, stmt, accesses)
     if uniform and (spoken_of or stmt.reducer is not None or any(map(lanes_of, values))):
         # one lane is on at most, or none ever comes here: in turn they are what they were before they were lanes
@@ -165,21 +168,7 @@ def _write(frame: Frame, stmt: ir.Store, accesses: list[VectorAccess], values: l
 
 def _values(frame: Frame, stmt: ir.Store, accesses: list[VectorAccess]) -> list[Value]:
     """What a store writes: its values, or their combination with what is there."""
+    given = [value(frame, expr) for expr in given_values(stmt)]
     if stmt.reducer is None:
-        return [value(frame, expr) for expr in stmt.values]
-    match stmt:
-        case ir.Store(values=(ir.Binary("mul", left, right),), reducer=ir.Reducer("sum")) if stmt.buffers[0].dtype.is_floating:
-            factors = value(frame, left), value(frame, right)
-            return [_multiply_add(frame, stmt, *factors, memory.load(frame.builder, frame.target, accesses[0], frame.mask))]
-    new = [value(frame, expr) for expr in stmt.values]
-    old = [memory.load(frame.builder, frame.target, access, frame.mask) for access in accesses]
-    frame.fresh()
-    frame.params = {f"{side}{n}": found for side, states in (("a", old), ("b", new)) for n, found in enumerate(states)}
-    return [value(frame, expr) for expr in stmt.reducer.results]
-
-
-def _multiply_add(frame: Frame, stmt: ir.Store, left: Value, right: Value, old: Value) -> Value:
-    """`old + left * right` with one rounding where the target can."""
-    dtype = stmt.buffers[0].dtype
-    a, b, c = (widen(frame.builder, frame.target, dtype, part) for part in matched(frame.builder, left, right, old))
-    return round_to_half(frame.builder, frame.target, dtype, emit_fma(frame.builder, a, b, c, has_fma=frame.target.has_fma))
+        return given
+    return combined(frame, stmt, given, [memory.load(frame.builder, frame.target, access, frame.mask) for access in accesses])

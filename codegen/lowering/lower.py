@@ -1,7 +1,8 @@
 """From a scheduled nest to a lowered one: the table of contents.
 
 A lowered nest has no relations: every axis is a loop in scope, vector and unrolled loops have literal bounds, a vector loop stands
-directly around a store and is no wider than a register, and its lanes store to different elements. `emit` takes it from there.
+directly around a store and is no wider than a register, and its lanes store to different elements, or to those that data tell. `emit` takes
+it from there.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
     """Two different iterations of a loop that touch one element, at least one writing it; None if there are none.
 
     `reductions` lets combining stores of one reducer share an element that the loop does not move (the lanes of a vector reduction keep
-    partial results).
+    partial results), and stores share elements that data tell (lanes write them in turn).
     """
     private = {buffer.name for buffer in allocations(loop.body)}
     found = [access for access in accesses(loop, tuple(outer), conditions_around(nest, loop)) if access.buffer.name not in private]
@@ -130,6 +130,8 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
             continue
         if reductions and first.reducer is not None and first.reducer == second.reducer and not depends_on_loop(nest, loop, first, second):
             continue
+        if reductions and _take_turns(first, second, loop):
+            continue
         if _identity_apart(nest, loop, shared, first, second):
             continue
         orders = (differ,) if first is second else (differ, later(loop, "''", "'"))
@@ -138,6 +140,18 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
             if example is not None:
                 return example
     return None
+
+
+def _take_turns(first: Access, second: Access, loop: For) -> bool:
+    """Do lanes of a loop write elements that data tell one after the other, in an order that is right?
+
+    What combines may do so in any order. Plain stores of one statement do so in the order of the lanes, which is that of the iterations
+    where no other loop stands inside.
+    """
+    told = all(any(True for part in access.index for _ in loads_of(part)) for access in (first, second))
+    if not (told and first.writes and second.writes) or first.reducer != second.reducer:
+        return False
+    return first.reducer is not None or (first.source == second.source and first.loops[-1] is loop)
 
 
 def depends_on_loop(nest: Nest, loop: For, *found: Access) -> bool:

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from tensorlang.schedules.legality.code_size import NEAR
-from tensorlang.schedules.model import forwarding, recurrences, row_ends
+from tensorlang.schedules.model import forwarding, recurrences, row_ends, scatters
 from tensorlang.schedules.model.conditions import MASK_REGISTERS, condition_slots, masked_load_slots, registers_of_masks
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Part, Statement, paths, statements
@@ -135,7 +135,10 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
             apart = 1.0
         each, shuffles, again, picked, run = 1.0, 0.0, 1.0, 0.0, None if vector is None or apart != 1 else vector
         repeated = apart < 1 and repeats(access, lane)
-        if apart not in (0.0, 1.0) and not repeated:
+        if access.writes and scatters.in_turn(statement, vector):
+            each, run = min(float(lanes), vector.trips if vector is not None else 1.0), None
+            again = often / ports.narrow
+        elif apart not in (0.0, 1.0) and not repeated:
             stored = access.writes and not access.reads
             beside = [loop for loop in path if loop is not vector and abs(moving.get(loop.name, 0.0)) == 1]
             woven = next((loop for loop in beside if stored and loop.trips == apart and is_woven(round(apart))), None)
@@ -191,6 +194,8 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
             done *= 1 + crossings(access, moving, run.name, loaded_at, whole / each / parts, machine.line) / (1 if access.reads else parts)
         guarded += done if apart and not access.writes else 0.0
         loaded = done + (touched if access.asked else 0.0)
+        if access.writes and scatters.in_turn(statement, vector):  # the address of each lane
+            loaded = 2 * done
         moves.append(_Moves(moving.keys(), loaded if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept, picked))
     masks = farthest * condition_slots(statement, copies, vector, around, machine) + masked_load * guarded
     body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, step, often, handed, machine, (around, path))
@@ -207,6 +212,9 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     for tile in rest:
         more, more_memory, _ = body.cycles(tile)
         arithmetic, memory = arithmetic + more * tile.share, memory + more_memory * tile.share
+    if statement.told:
+        arithmetic += scatters.jumped(statement, vector, copies)
+        memory += scatters.passed_on(statement, vector, copies, around, path, machine)
     return Cycles(arithmetic * times, memory * times, moved * times, ahead, asked, split, hinted)
 
 

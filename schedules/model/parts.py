@@ -47,7 +47,8 @@ class Statement(NamedTuple):
     `edges`: the operations that choose by these conditions, which the interior of a loop has where lanes differ in them; `divided`:
     what the divider has to do; `apart`: the operations, some of the others, that follow fewer loops than the statement; how many
     operations are `sums`, and how many are `light`: neither sums nor products; how many `results` it has, each in registers of its own,
-    and the operations of the `longest` way to combine one of them.
+    and the operations of the `longest` way to combine one of them; `told`: the loops in which data tell where it writes, `sure` those that
+    move its element besides; `jumps`: conditions on data that say whether it does.
     """
 
     stage: str
@@ -67,12 +68,16 @@ class Statement(NamedTuple):
     light: float = 0.0
     results: int = 1
     longest: float = 0.0
+    told: frozenset[str] = frozenset()
+    sure: frozenset[str] = frozenset()
+    jumps: int = 0
 
     def over(self, follow: Callable[[frozenset[str]], frozenset[str]]) -> Statement:
         """The statement with its conditions and operations over what loops become; not its accesses, nor what its result moves with."""
         divided = tuple([part._replace(loops=follow(part.loops)) for part in self.divided])
         apart, edges = (tuple([part._replace(loops=follow(part.loops)) for part in parts]) for parts in (self.apart, self.edges))
-        return self._replace(conditions=tuple(map(follow, self.conditions)), divided=divided, apart=apart, edges=edges)
+        told = self._replace(told=follow(self.told), sure=follow(self.sure)) if self.told else self
+        return told._replace(conditions=tuple(map(follow, self.conditions)), divided=divided, apart=apart, edges=edges)
 
 
 class Loop(NamedTuple):

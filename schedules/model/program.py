@@ -37,7 +37,7 @@ from tensorlang.ir.integers import ARITHMETIC, ASSUMED_EXTENT, COMPARE
 from tensorlang.ir.linear import linear
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import axes_of, rewrite, walk
+from tensorlang.ir.traverse import axes_of, loads_of, rewrite, walk
 from tensorlang.schedules.model.domains import Domain, conditions_on, cut_loops, cuts
 from tensorlang.schedules.model.hints import hinted
 from tensorlang.schedules.model.latencies import latencies
@@ -73,6 +73,7 @@ class _Reader:
     cut: frozenset[str] = frozenset()
     shares: dict[str, float] = field(default_factory=dict)
     count: int = 0
+    jumps: int = 0
 
     def __post_init__(self) -> None:
         splits = [relation for relation in self.nest.relations if isinstance(relation, SplitRelation)]
@@ -250,7 +251,10 @@ class _Reader:
                 self.made |= dict.fromkeys((buffer.name for buffer in buffers), frozenset(name for name, *_ in self.around))
                 yield from self.parts(body)
             case If(cond, then, orelse):
+                jumps = any(True for _ in loads_of(cond))
+                self.jumps += jumps
                 yield from self.parts(then if orelse is None or self._told(cond) else orelse)
+                self.jumps -= jumps
             case For(name, _, _, body, kind):
                 most, domain = self._trips(stmt), self.domain
                 trips = self._entered(stmt, most)
@@ -290,6 +294,8 @@ class _Reader:
         self.count += 1
         counted = Operations(self._axis, partial(self._access, reads=True, writes=False), self.made, self.numbering)
         operations = counted.count(store.values)
+        read, told = tuple(counted.reads.values()), [part for part in store.index if any(True for _ in loads_of(part))]
+        operations += counted.count(told)
         work, kinds = dict(counted.work), (counted.sums, counted.light)
         combines = store.reducer is not None
         results = () if store.reducer is None else store.reducer.results
@@ -300,9 +306,9 @@ class _Reader:
         longest = max((counted.count((result,)) for result in results), default=0.0)
         writes = [self._access(buffer, store.index, reads=combines, writes=True, streams=store.stream) for buffer in store.buffers]
         accesses = (*counted.reads.values(), *writes)
+        bits = max(access.buffer.dtype.bits for access in (*read, *writes))  # where it writes is computed in lanes of 64 bits anyway
         moving = frozenset(name for access in writes for terms in access.terms for name in terms)
         moving = moving.union(*(self.made.get(buffer.name, ()) for buffer in store.buffers))
-        bits = max(access.buffer.dtype.bits for access in accesses)
         kept = tuple(access for access in accesses if access.buffer.memory != "register")
         return Statement(
             store.stage,
@@ -321,6 +327,9 @@ class _Reader:
             *kinds,
             len(store.buffers),
             longest,
+            frozenset(name for part in told for name in self.linear(part)),
+            frozenset(name for part in store.index if part not in told for name in self.linear(part)) if told else frozenset(),
+            self.jumps,
         )
 
     def _carried(self, store: Store, reads: Iterable[LinearAccess]) -> tuple[tuple[str, tuple[int, ...], float], ...]:

@@ -39,6 +39,7 @@ from tensorlang.schedules.strategies.preparation.unfolding import Unfolding
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks, block_rows
 from tensorlang.schedules.strategies.rows.rows import RowVectors
+from tensorlang.schedules.strategies.rows.scattered import Scattered
 from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy, TileStrategy
 from tensorlang.schedules.strategies.rows.steps import Steps
 from tensorlang.schedules.strategies.rows.time_tiles import TimeTiles
@@ -215,6 +216,8 @@ class ProgramStrategy:
                 return Turns.of(rows, self._plain, self._sums_in(info), self.machine) or rows
             given = rows, self._plain, self._parts, self.machine
             return Steps.of(*given) or TimeTiles.of(*given) or rows
+        if isinstance(rows, RowVectors) and rows.told and lanes:
+            return Scattered.of(rows, self._plain, self.machine)
         return rows
 
     def _sums_in(self, info: StageInfo) -> tuple[tuple[StageInfo, RowStrategy], ...]:

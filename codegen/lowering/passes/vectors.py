@@ -5,8 +5,9 @@
             C[j] += A[k] * B[k, j]              vector l in range(16):
                                                     C[16 c + l] += A[k] * B[k, 16 c + l]
 
-Lanes are independent, so a vector loop distributes over the statements inside it, whose loops have the same bounds for all lanes and
-whose storage has a dimension for them (`storage.privatise`). What is left around each store are conditions that differ by lane: masks.
+Lanes are independent, or combine in any order, so a vector loop distributes over the statements inside it, whose loops have the same
+bounds for all lanes and whose storage has a dimension for them (`storage.privatise`). What is left around each store are conditions that
+differ by lane: masks.
 """
 
 from __future__ import annotations

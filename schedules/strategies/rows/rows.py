@@ -13,7 +13,7 @@ from math import gcd, lcm, prod
 from typing import Any
 
 from tensorlang.errors import ScheduleError
-from tensorlang.ir import Binary, Call, For, Select
+from tensorlang.ir import Axis, Binary, Call, For, Select
 from tensorlang.ir.traverse import axes_of, loads_of, walk
 from tensorlang.schedules.directives.loop_kinds import Unroll, Vectorize
 from tensorlang.schedules.directives.peel import Peel
@@ -23,12 +23,13 @@ from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent, path_to_loop
+from tensorlang.schedules.rewriting.small_tables import small_table
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis.peeled_ends import ends_that_ask
 from tensorlang.schedules.strategies.analysis.roles import componentwise
 from tensorlang.schedules.strategies.analysis.short_axes import Run, run_of
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, divisors, is_literal, size, standing, tail_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, divisors, is_literal, size, standing, tail_of, tensor_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
 from tensorlang.schedules.strategies.loops.phases import TOGETHER, Phases, vectorize_phases
@@ -85,7 +86,7 @@ class RowVectors:
     def of(cls, stage: StageInfo, machine: Processor, threads: int, plain: Sequence[Part]) -> RowVectors:
         """Any stage can be run this way; `plain` is the program before it is scheduled, as the cost model reads it."""
         lanes = machine.lanes(stage.widest)
-        vector = _vector(stage, lanes)
+        vector = _vector(stage, lanes, machine)
         run = None
         if vector is not None and size(vector) < lanes:
             run = run_of(stage, lanes, MAX_LANES, peels=True)
@@ -118,6 +119,13 @@ class RowVectors:
         alone = estimated(numbered(sketch.parts()), machine.core).seconds
         sketch.mark(sketch.split(vector.loop, self.lanes, self.lanes)[1], "vector")
         return replace(self, apart=alone < OTHER_WAY * estimated(numbered(sketch.parts()), machine.core).seconds)
+
+    @property
+    def told(self) -> bool:
+        """Do data tell which elements the iterations of the vector loop write, so that several may write one?"""
+        axis, index = "" if self.vector is None else self.vector.loop, self.stage.store.index
+        moved = any(axis in axes_of(part) and any(True for _ in loads_of(part)) for part in index)
+        return moved and Axis(axis) not in index
 
     @property
     def may_be_reordered(self) -> bool:
@@ -289,6 +297,8 @@ class RowVectors:
         """May lanes write to the same place, as a scatter's where data tells it?"""
         if not self.stage.scatters:
             return False
+        if self.told:
+            return True
         trial = s.copy()
         return not trial.can("vectorize", trial.split(loop, width, tail_of(self.literal, "mask"))[1])
 
@@ -346,21 +356,22 @@ class RowVectors:
                     sum_in_blocks(s, tile, reduced, BLOCK)
 
 
-def _looks_up(stage: StageInfo) -> bool:
+def _looks_up(stage: StageInfo, machine: Processor) -> bool:
     """Does a stage read elements that no processor gathers at places which data tells, along its last axis, and do little with them?"""
     last = stage.outer[-1].loop if stage.outer and not stage.reduced else ""
     narrow = [load for load in stage.loads if load.buffer.dtype.bits < GATHERED]
+    narrow = [load for load in narrow if not small_table(tensor_of(load), load.index, machine.isa)]
     if not any(last in axes_of(part) and any(True for _ in loads_of(part)) for load in narrow for part in load.index):
         return False
     return sum(isinstance(part, Binary | Call | Select) for value in stage.store.values for part in walk(value)) <= LITTLE
 
 
-def _vector(stage: StageInfo, lanes: int) -> For | None:
+def _vector(stage: StageInfo, lanes: int, machine: Processor) -> For | None:
     """The loop whose iterations become lanes: the one along which most operands lie contiguous, and the fewest are scattered.
 
     The output's last axis wins ties, and loops much shorter than a vector lose. None where a stage does little but look bytes up.
     """
-    if _looks_up(stage):
+    if _looks_up(stage, machine):
         return None
     candidates = [
         loop

@@ -1,0 +1,60 @@
+"""Tables of bytes that registers hold, where the processor picks bytes out of two of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.codegen.target import target
+from tensorlang.schedules.strategies import choose
+
+BYTES = 1000
+
+
+def looked_up(length: int, of: str, made: str, *, where: bool = False) -> tl.Tensor:
+    """Twice what a table has at each byte of X, or 1 where X is odd."""
+    x, table = tl.placeholder((BYTES,), "uint8", name="X"), tl.placeholder((length,), of, name="T")
+
+    def element(i: Any) -> Any:
+        found = tl.cast(table[tl.clamp(x[i], 0, length - 1)], made)
+        twice = tl.cast(found + found, made)
+        return tl.select(x[i] % 2 == 0, twice, tl.cast(1, made)) if where else twice
+
+    found: tl.Tensor = tl.compute((BYTES,), element, name="found")
+    return found
+
+
+@pytest.mark.parametrize("where", [False, True])
+@pytest.mark.parametrize("lanes", [5, 16, 64, 100])
+@pytest.mark.parametrize(("of", "made"), [("uint8", "uint8"), ("int8", "int8"), ("int8", "int32"), ("uint8", "float32")])
+@pytest.mark.parametrize("length", [64, 100, 128, 192, 256])
+def test_lanes_find_what_the_table_has(length: int, of: str, made: str, lanes: int, *, where: bool) -> None:
+    draw = np.random.default_rng(length)
+    x, table = draw.integers(0, 256, BYTES).astype("uint8"), draw.integers(0, 256, length).astype("uint8").view(of)
+    s = tl.Schedule(looked_up(length, of, made, where=where))
+    s.vectorize(s.split("found.i", lanes, tail="mask" if lanes == 64 else "peel")[1])
+    found = table[np.minimum(x, length - 1)].astype(made)
+    with np.errstate(over="ignore"):
+        wanted = np.where(x % 2 == 0, found + found, 1) if where else found + found
+    assert np.array_equal(tl.build(s)(X=x, T=table), wanted.astype(made))
+
+
+def test_lanes_look_bytes_up_where_the_processor_picks_them() -> None:
+    def vectors(cpu: str, length: int) -> bool:
+        strategy = choose(looked_up(length, "uint8", "uint8"), target(cpu), 1)
+        return "vector" in str(strategy.schedule(strategy.default))
+
+    assert vectors("znver4", 256) and vectors("icelake-server", 128)
+    assert not vectors("znver3", 256) and not vectors("skylake-avx512", 256) and not vectors("znver4", 100)
+
+
+def test_a_table_that_the_program_makes_is_looked_up_after_it() -> None:
+    x, y = tl.placeholder((4, BYTES), "uint8", name="X"), tl.placeholder((256,), "uint8", name="Y")
+    table = tl.recurrence((256,), lambda v, sums: tl.cast(sums[v - 1] + y[v], "uint8"), name="table", dtype="uint8")
+    found = tl.compute((4, BYTES), lambda i, j: table[x[i, j]], name="found")
+    draw = np.random.default_rng(0)
+    image, steps = draw.integers(0, 256, (4, BYTES)).astype("uint8"), draw.integers(0, 256, 256).astype("uint8")
+    assert np.array_equal(tl.build(found)(X=image, Y=steps), np.cumsum(steps, dtype="uint8")[image])
