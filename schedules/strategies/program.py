@@ -19,7 +19,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies import stage_kinds
-from tensorlang.schedules.strategies.analysis.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
+from tensorlang.schedules.strategies.analysis.fusion import compute_in_rows, inline_pointwise, raise_contractions
 from tensorlang.schedules.strategies.analysis.roles import roles_of
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, stages_of, tensor_of
 from tensorlang.schedules.strategies.contractions.contraction import Contraction
@@ -222,11 +222,11 @@ class ProgramStrategy:
 
     def _sums_in(self, info: StageInfo) -> tuple[tuple[StageInfo, RowStrategy], ...]:
         """The sums that stand in the expression of a stage, and how they run."""
-        return tuple((part, self._row_strategy(part)) for part in self._stages if part is not info and _stands_in(info, part))
+        return tuple((part, self._row_strategy(part)) for part in self._stages if part is not info and stage_kinds.stands_in(info, part))
 
     def _reads_itself(self, info: StageInfo) -> bool:
         """Is a stage a recurrence, its sums included?"""
-        parts = (part for part in self._stages if part is info or _stands_in(info, part))
+        parts = (part for part in self._stages if part is info or stage_kinds.stands_in(info, part))
         own = {buffer.name for buffer in info.store.buffers}
         return any(tensor_of(load).name in own for part in parts for load in part.loads)
 
@@ -330,8 +330,8 @@ class ProgramStrategy:
         """The point that the cost models name."""
         if self._placements is not None:
             return self._placements.default(self._prefixes, self._placed(self._placements).default())
-        rows, tiled = self._rows.get(self._main_name), self._main_name in self._tiles
-        config: Config = self._defaults(self._main_name) if tiled else {} if rows is None else rows.default()
+        rows = self._rows.get(self._main_name)
+        config: Config = self._defaults(self._main_name) if self._main_name in self._tiles else {} if rows is None else rows.default()
         for prefix, beside in self._beside():
             config |= beside.default(prefix)
         config |= {"in_rows": self._rows_pay(config)} if self._in_rows else {}
@@ -347,7 +347,7 @@ class ProgramStrategy:
 
     @property
     def costs(self) -> PointCosts:
-        """What points take by the cost model, on one thread: of tiles the main stage and the copies for it, else the whole program."""
+        """What points take by the cost model, on one thread: of tiles the main stage and the copies for it, else the program."""
         tile, core = self._tiles.get(self._main_name), self.machine.core
         if self._placements is not None:
             return PointCosts(replace(self._placed(self._placements), most=math.inf).seconds, SCHEDULE_S / 2)
@@ -395,8 +395,3 @@ class ProgramStrategy:
         s = steps.appended(s, config, moved)
         align_rows(s, self._read_around)
         return fuse_neighbours(s, self.machine) if config.get("together") else s
-
-
-def _stands_in(info: StageInfo, part: StageInfo) -> bool:
-    """Is it a sum in the expression of a stage?"""
-    return owner(part.name, {info.name}) == info.name

@@ -120,6 +120,11 @@ def with_sums_inside(infos: Sequence[StageInfo]) -> frozenset[str]:
     return frozenset(owner(info.name, names) for info in infos if not info.outer and owner(info.name, names) != info.name)
 
 
+def stands_in(info: StageInfo, part: StageInfo) -> bool:
+    """Is it a sum in the expression of a stage?"""
+    return owner(part.name, {info.name}) == info.name
+
+
 def stands_beside(s: Schedule, info: StageInfo, tiles: Mapping[str, TileStrategy]) -> bool:
     """Is a stage one of the tiles, or does it make an operand for them alone, or take their result?"""
     beside = info.name in tiles or any(tile.consumer == info.name for tile in tiles.values())
