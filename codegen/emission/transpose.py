@@ -64,7 +64,7 @@ def side_by_side(loop: ir.For) -> bool:
     if len(stores) > 1 and any(store.buffers != stores[0].buffers or _own_reads(store) for store in stores):
         return False
     loops = all(part.kind in ("unroll", "vector") for part in parts if isinstance(part, ir.For))
-    others = (ir.Block, ir.Store, ir.For) if _own_reads(stores[0]) else (ir.Block, ir.Store, ir.For, ir.If)
+    others = (ir.Block, ir.Store, ir.For) if len(stores) > 1 or _own_reads(stores[0]) else (ir.Block, ir.Store, ir.For, ir.If)
     return loops and all(isinstance(part, others) for part in parts)
 
 
