@@ -54,14 +54,17 @@ SHORTEST: Final = 4
 def side_by_side(loop: ir.For) -> bool:
     """Is an unrolled loop nothing but vector stores, perhaps of fewer lanes?
 
-    Where some of what they write is read in it, as in a recurrence, no condition stands around them (see `written_before`).
+    Where some of what they write is read in it, as in a recurrence, no condition stands around them (see `written_before`). Several
+    write the same, and read none of it: the whole registers of a row, and the last one that has fewer lanes.
     """
     parts = list(statements(loop.body))
     stores = [part for part in parts if isinstance(part, ir.Store)]
-    if len(stores) != 1 or stores[0].reducer is not None:
+    if not stores or any(store.reducer is not None for store in stores):
+        return False
+    if len(stores) > 1 and any(store.buffers != stores[0].buffers or _own_reads(store) for store in stores):
         return False
     loops = all(part.kind in ("unroll", "vector") for part in parts if isinstance(part, ir.For))
-    others = (ir.Block, ir.Store, ir.For) if _own_reads(stores[0]) else (ir.Block, ir.Store, ir.For, ir.If)
+    others = (ir.Block, ir.Store, ir.For) if len(stores) > 1 or _own_reads(stores[0]) else (ir.Block, ir.Store, ir.For, ir.If)
     return loops and all(isinstance(part, others) for part in parts)
 
 
@@ -150,25 +153,28 @@ def _flushed(frame: Frame, waiting: list[Pending]) -> None:
 
 
 def _runs(waiting: list[Pending]) -> Iterable[list[Pending]]:
-    """Stores whose elements lie side by side, as many as there are lanes at most; each by itself where they might overlap."""
+    """Stores whose elements lie side by side, as many as there are lanes at most; each by itself where they might overlap.
+
+    The last vector of a row may have fewer lanes, and is beside those of its kind.
+    """
     if not waiting:
         return
-    first = waiting[0].access
     apart = [(row.offset - waiting[0].offset).constant for row in waiting]
-    known = [distance for distance in apart if distance is not None]
-    alike = all((row.access.place, row.access.lanes, row.access.step) == (first.place, first.lanes, first.step) for row in waiting)
-    elements = {distance + first.step * lane for distance in known for lane in range(first.lanes)}
-    if not alike or len(elements) < len(waiting) * first.lanes:
+    known = [(distance, place, waiting[place].access) for place, distance in enumerate(apart) if distance is not None]
+    elements = {distance + access.step * lane for distance, _, access in known for lane in range(access.lanes)}
+    alike = all(row.access.place == waiting[0].access.place for row in waiting)
+    if not alike or len(elements) < sum(row.access.lanes for row in waiting):
         yield from ([row] for row in waiting)
         return
-    ordered = sorted(zip(known, range(len(known)), strict=True))
-    run = [waiting[ordered[0][1]]]
-    for (before, _), (distance, place) in pairwise(ordered):
-        if distance != before + 1 or len(run) == first.lanes:
-            yield run
-            run = []
-        run.append(waiting[place])
-    yield run
+    for kind in dict.fromkeys((access.lanes, access.step) for _, _, access in known):
+        ordered = sorted((distance, place) for distance, place, access in known if (access.lanes, access.step) == kind)
+        run = [waiting[ordered[0][1]]]
+        for (before, _), (distance, place) in pairwise(ordered):
+            if distance != before + 1 or len(run) == kind[0]:
+                yield run
+                run = []
+            run.append(waiting[place])
+        yield run
 
 
 def _store(frame: Frame, rows: list[Pending]) -> None:

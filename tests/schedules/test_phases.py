@@ -97,3 +97,16 @@ def test_lanes_of_one_remainder_that_lie_apart_are_read_together() -> None:
     """Runs of two, half of the row apart: each of four remainders would read every other element."""
     a = tl.placeholder((512,), name="A")
     assert not phases(tl.compute((256,), lambda i: a[i // 4 * 2 + i % 2] - a[i // 4 * 2 + i % 2 + 256], name="D")).pay
+
+
+def test_a_row_that_is_no_whole_number_of_registers_is_interleaved_too() -> None:
+    """56 even columns and 56 odd ones, of two results: three registers and a half of each."""
+    a, b = tl.placeholder((4, 56), name="A"), tl.placeholder((4, 56), name="B")
+    both = tl.compute((8, 112), lambda i, j: (a[i // 2, j // 2], 2 * b[i // 2, j // 2]), name="D")
+    strategy = choose(both, target("znver4"), 1)
+    assert strategy.default["phases"]
+    code = tl.build(strategy.schedule(strategy.default), target="x86-64-v4").inspect("llvm")
+    assert "store float" not in code and "extractelement" not in code
+    values, others = (np.random.default_rng(seed).random((4, 56), dtype=np.float32) for seed in (0, 1))
+    for have, want in zip(tl.build(strategy.schedule(strategy.default))(values, others), (values, 2 * others), strict=True):
+        np.testing.assert_array_equal(have, want.repeat(2, 0).repeat(2, 1))
