@@ -7,6 +7,7 @@ from typing import Any, Final
 import tensorlang as tl
 from tensorlang.definition.tensor import Tensor
 from tests.schedules.programs import matmul, scale
+from tests.schedules.recurrences import triangular
 
 
 def shifted() -> Any:
@@ -101,6 +102,7 @@ SCHEDULES: Final[dict[str, tuple[Any, tuple[tuple[Any, ...], ...]]]] = {
         (("split", "k", 4), ("reorder", "i", "k_o", "j", "k_i"), ("pack", "B", "k_o"), ("tensorize", "C.j", "dpbusd")),
     ),
     "peel": (scale(5, 13), (("peel", "j", 1, 2),)),
+    "partition": (triangular(24), (("split", "Y.i", 8), ("partition", "Y.k", "Y.i_i"))),
     "skew": (wave(), (("skew", "j", "t"),)),
     "shift": (scale(5, 13), (("shift", "j", 3),)),
     "fission": (pair(), (("fuse_loops", "B.i", "C.i"), ("fission", "C.i"))),

@@ -132,11 +132,13 @@ class Machine(nest_interpreter._Machine):
         """The iterations of the moment."""
         return tuple((number, self.axes[loop]) for number, _, loop in self.path)
 
-    def touch(self, name: str, at: tuple[int, ...], *, writes: bool, reducer: str = "", chosen: frozenset[str] = frozenset()) -> None:
+    def touch(
+        self, name: str, at: tuple[int, ...], *, writes: bool, reducer: str = "", chosen: frozenset[str] = frozenset(), told: bool = False
+    ) -> None:
         """Note an access, and a race with an earlier one.
 
         Lanes keep partial results of an element into which all of them combine. Where a lane says which element that is (its loop is one of
-        `chosen`), it stores its own, and no other lane may have the same one.
+        `chosen`), it stores its own, and no other lane may have the same one, unless data `told` it: then lanes store in turn.
         """
         if not self.path and not self.touched:
             return
@@ -147,6 +149,8 @@ class Machine(nest_interpreter._Machine):
             if frame is None:
                 continue
             loop = next(loop for number, _, loop in self.path if number == frame)
+            if told and reducer == how and other is written and self.kinds[frame] == "vector":
+                continue
             if not (reducer and reducer == how and other is written and self.kinds[frame] == "vector"):
                 self.fault(f"iterations that are not ordered both touch {name}{list(at)}")
             elif loop in chosen:
@@ -216,7 +220,7 @@ class Machine(nest_interpreter._Machine):
         names, reducer = [buffer.name for buffer in store.buffers], store.reducer
         results = [] if reducer is None else [self.value(result) for result in reducer.results]
         dtypes = [buffer.dtype for buffer in store.buffers]
-        chosen = self.choosing(store.index)
+        chosen, told = self.choosing(store.index), any(True for part in store.index for _ in loads_of(part))
 
         def run() -> None:
             before, self.marks = len(self.reading), set()
@@ -228,7 +232,7 @@ class Machine(nest_interpreter._Machine):
                 self.plain.writes.setdefault(self.here[0], []).append((self.here[1], at))
             for place, (name, of) in enumerate(zip(names, dtypes, strict=True)):
                 nest_interpreter._checked(self.buffers, name, at, f"{store.stage} writes {name}")
-                self.touch(name, at, writes=True, reducer="" if reducer is None else reducer.name, chosen=chosen)
+                self.touch(name, at, writes=True, reducer="" if reducer is None else reducer.name, chosen=chosen, told=told)
                 if reducer is not None:
                     self.params[f"a{place}"], self.params[f"b{place}"] = scalars.scalar(self.buffers[name][at], of), new[place]
                     self.contents[name][at] = self.joined(name, at, made[place], reducer)

@@ -70,7 +70,7 @@ def test_what_leaves_the_caches_is_placed_in_strips_and_computes_the_same(progra
     np.testing.assert_allclose(found, plain, rtol=1e-3, atol=1e-2)
 
 
-@crossed({"program": [blurred, edges, corners], "cpu": MACHINES})
+@crossed({"program": [blurred, corners], "cpu": MACHINES})
 def test_windows_that_would_leave_the_caches_are_placed_otherwise_on_every_machine(program: Program, cpu: str) -> None:
     outputs = program(1500, 2500)
     strategy = choose(outputs, target(cpu), 1)
@@ -125,7 +125,7 @@ def test_operands_of_a_contraction_are_not_computed_at_each_use() -> None:
     assert "inlined" not in placements.places["even"]
 
 
-@pytest.mark.parametrize("program", [edges, weights])
+@pytest.mark.parametrize("program", [corners, weights])
 def test_threads_share_the_strips(program: Program) -> None:
     strategy, placements = placed(program(600, 512), threads=2)
     inside = {name: STRIP for name, places in placements.places.items() if STRIP in places}
