@@ -167,7 +167,7 @@ def test_the_phases_of_a_row_are_one_tile() -> None:
     defined, _, _ = transposed(16, 32, 2, 14)
     chosen = strategy(defined)
     text = str(chosen.schedule(chosen.default))
-    assert "_acc: float32[14, 2, " in text
+    assert re.search(r"_acc: float32\[\d+, 2, ", text)
     assert "unroll x_r in range(2)" in text
 
 
