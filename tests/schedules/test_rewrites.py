@@ -185,7 +185,8 @@ def test_a_partial_tile_may_hold_an_element_of_a_scatter_in_several_places(reduc
     assert s.can("accumulate", "H", at="H.p").error.code == "TL-S103"
     s.accumulate("H", at="H.p", partial=True)
     fits(s, I=EVERYWHERE, V=TABLE)
-    assert s.can("vectorize", "H_acc.add.q").error.code == "TL-S102"
+    s.vectorize("H_acc.add.q")  # lanes take turns
+    fits(s, I=EVERYWHERE, V=TABLE)
 
 
 def test_a_lane_of_its_own_may_stand_among_loops_that_meet_in_an_element() -> None:
