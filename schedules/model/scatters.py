@@ -53,9 +53,11 @@ def passed_on(
 
     Loops that move the element in another way keep updates apart.
     """
-    each = LANE if in_turn(statement, vector) else 0.0
     write = next((access for access in statement.accesses if access.writes), None)
-    if statement.combines and write is not None:  # else its tile is in registers
+    if write is None:  # it combines into registers
+        return 0.0
+    each = LANE if in_turn(statement, vector) else 0.0
+    if statement.combines:
         inside = takewhile(lambda loop: loop.name in statement.sure, (*reversed(path), *reversed(around)))
         apart = math.prod(loop.trips if loop.name in statement.told else copies.get(loop.name, loop.trips) for loop in inside)
         sum_of = machine.ports.latency * (ADDED if write.buffer.dtype.is_floating else INTEGER)

@@ -7,7 +7,7 @@ re-association is free and nothing else is; a term combined twice, lost, or comb
 dependence check: it knows nothing of polyhedra.
 
 Parallel and vector loops also note which iteration touches which shared element; two that touch one, of which one writes, race (but
-combining lanes of one reducer).
+combining lanes of one reducer, and lanes that make one plain store in turn where data tell its element).
 
 Terms are integers into one table; the concrete value that a condition or an index needs is computed from its term. Integer sums and
 products with literals are kept as linear forms, modulo the width of their type, and operands that may change places are sorted: what a
@@ -30,6 +30,7 @@ from tensorlang.ir.dtype import DType
 from tensorlang.ir.traverse import dtype_of, walk
 from tensorlang.semantics import arithmetic, nest_interpreter, scalars
 from tests.oracle.components import apart, forgiving
+from tests.oracle.turns import in_turn, turn_of
 
 POISON: Final = 0
 MASK: Final = (1 << 96) - 1
@@ -250,9 +251,12 @@ class Tagger(nest_interpreter._Machine):
     terms: Terms = field(default_factory=lambda: Terms({}))
     frames: list[Frame] = field(default_factory=list)
     races: list[str] = field(default_factory=list)
+    turning: set[int] = field(default_factory=set)
 
     def action(self, stmt: Stmt, known: frozenset[str]) -> Callable[[], None]:
         """What runs a statement; parallel and vector loops are watched."""
+        if isinstance(stmt, For) and stmt.kind == "vector":
+            self.turning |= set(in_turn(stmt.body))
         act = nest_interpreter._Machine.action(self, stmt, known)
         if not isinstance(stmt, For) or stmt.kind not in ("parallel", "vector"):
             return act
@@ -323,7 +327,7 @@ class Tagger(nest_interpreter._Machine):
     def _store(self, store: Store) -> Callable[[], None]:
         index, values = [self.value(part) for part in store.index], [self.tagged(value) for value in store.values]
         names, reducer = [buffer.name for buffer in store.buffers], store.reducer
-        label = "" if reducer is None else reducer.name
+        label = turn_of(store, self.turning)
 
         def run() -> None:
             at = tuple([part() for part in index])

@@ -21,6 +21,7 @@ from .components import forgiving
 from .dependences import Needs, Plain
 from .flow import Instance
 from .marks import Statement, label_of
+from .turns import in_turn, told, turn_of
 
 Content: TypeAlias = frozenset[Instance]
 Path: TypeAlias = tuple[tuple[int, int], ...]
@@ -79,12 +80,15 @@ class Machine(nest_interpreter._Machine):
     kinds: dict[int, str] = field(default_factory=dict)
     written: dict[str, set[str]] = field(default_factory=dict)
     """What is stored inside a parallel or vector loop."""
+    turning: set[int] = field(default_factory=set)
+    """The plain stores that lanes make in turn, by identity."""
     here: tuple[str, tuple[int, ...]] | None = None
 
     def action(self, stmt: Stmt, known: frozenset[str]) -> Callable[[], None]:
         """What runs a statement: parallel loops note their iterations, conditions that read hand on what they read."""
         match stmt:
             case For(kind="parallel" | "vector" as kind, loop=loop):
+                self.turning |= set(in_turn(stmt.body)) if kind == "vector" else set()
                 self.written[loop] = {buffer.name for part in statements(stmt) if isinstance(part, Store) for buffer in part.buffers}
                 return self.watched(nest_interpreter._Machine.action(self, stmt, known), loop, kind)
             case If(cond, then, orelse):
@@ -132,13 +136,11 @@ class Machine(nest_interpreter._Machine):
         """The iterations of the moment."""
         return tuple((number, self.axes[loop]) for number, _, loop in self.path)
 
-    def touch(
-        self, name: str, at: tuple[int, ...], *, writes: bool, reducer: str = "", chosen: frozenset[str] = frozenset(), told: bool = False
-    ) -> None:
+    def touch(self, name: str, at: tuple[int, ...], *, writes: bool, reducer: str = "", chosen: frozenset[str] = frozenset()) -> None:
         """Note an access, and a race with an earlier one.
 
         Lanes keep partial results of an element into which all of them combine. Where a lane says which element that is (its loop is one of
-        `chosen`), it stores its own, and no other lane may have the same one, unless data `told` it: then lanes store in turn.
+        `chosen`), it stores its own, and no other lane may have the same one, unless data tell which it is: then lanes take turns.
         """
         if not self.path and not self.touched:
             return
@@ -149,8 +151,6 @@ class Machine(nest_interpreter._Machine):
             if frame is None:
                 continue
             loop = next(loop for number, _, loop in self.path if number == frame)
-            if told and reducer == how and other is written and self.kinds[frame] == "vector":
-                continue
             if not (reducer and reducer == how and other is written and self.kinds[frame] == "vector"):
                 self.fault(f"iterations that are not ordered both touch {name}{list(at)}")
             elif loop in chosen:
@@ -220,7 +220,7 @@ class Machine(nest_interpreter._Machine):
         names, reducer = [buffer.name for buffer in store.buffers], store.reducer
         results = [] if reducer is None else [self.value(result) for result in reducer.results]
         dtypes = [buffer.dtype for buffer in store.buffers]
-        chosen, told = self.choosing(store.index), any(True for part in store.index for _ in loads_of(part))
+        chosen, together = frozenset[str]() if told(store) else self.choosing(store.index), turn_of(store, self.turning)
 
         def run() -> None:
             before, self.marks = len(self.reading), set()
@@ -232,7 +232,7 @@ class Machine(nest_interpreter._Machine):
                 self.plain.writes.setdefault(self.here[0], []).append((self.here[1], at))
             for place, (name, of) in enumerate(zip(names, dtypes, strict=True)):
                 nest_interpreter._checked(self.buffers, name, at, f"{store.stage} writes {name}")
-                self.touch(name, at, writes=True, reducer="" if reducer is None else reducer.name, chosen=chosen, told=told)
+                self.touch(name, at, writes=True, reducer=together, chosen=chosen)
                 if reducer is not None:
                     self.params[f"a{place}"], self.params[f"b{place}"] = scalars.scalar(self.buffers[name][at], of), new[place]
                     self.contents[name][at] = self.joined(name, at, made[place], reducer)

@@ -185,7 +185,7 @@ def test_a_partial_tile_may_hold_an_element_of_a_scatter_in_several_places(reduc
     assert s.can("accumulate", "H", at="H.p").error.code == "TL-S103"
     s.accumulate("H", at="H.p", partial=True)
     fits(s, I=EVERYWHERE, V=TABLE)
-    s.vectorize("H_acc.add.q")  # whose lanes take turns
+    s.vectorize("H_acc.add.q")  # lanes take turns
     fits(s, I=EVERYWHERE, V=TABLE)
 
 

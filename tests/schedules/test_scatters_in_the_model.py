@@ -9,6 +9,9 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.codegen.target import target
+from tensorlang.schedules.model.estimate import estimated
+from tensorlang.schedules.model.program import program
+from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies import choose
 
 COMBINED = {"add": np.add, "min": np.minimum, "max": np.maximum}
@@ -87,6 +90,15 @@ def test_squares_are_counted_by_default(elements: int, *, where: bool) -> None:
     wanted = np.zeros((64, 64), "int32")
     np.add.at(wanted, at, 1)
     assert np.array_equal(tl.build(squares(elements, where=where))(X=x, Y=y), wanted)
+
+
+def test_a_tile_in_registers_is_combined_into_without_a_wait() -> None:
+    """As long as it is not stored, no data tell where it is."""
+    parts = program(tl.Schedule(spread(64, 64)).nest)
+    sketch = Sketch.of(parts, "found")
+    before = estimated(numbered(sketch.parts()), target("znver4").core).seconds
+    sketch.accumulate("", loads=False)
+    assert estimated(numbered(sketch.parts()), target("znver4").core).seconds < before
 
 
 @pytest.mark.parametrize("lanes", [False, True])
