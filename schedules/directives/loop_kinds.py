@@ -5,8 +5,8 @@
 
 `unroll` is legal where the extent is a literal. `vectorize` is legal where the extent is a literal and no two lanes touch one element
 that either writes; the lanes of an associative reduction keep partial results, which re-associates it, and those of a scatter, whose
-elements data tell, write them one after the other. `parallel` is legal where no
-two iterations do; over a reduction it is refused (use `rfactor`). The number of lanes is bounded here, code in `budget`.
+elements data tell, write them one after the other. `parallel` is legal where no two iterations do; over a reduction it is refused
+(use `rfactor`). The number of lanes is bounded here, code in `budget`.
 """
 
 from __future__ import annotations

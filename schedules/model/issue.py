@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from tensorlang.schedules.legality.code_size import NEAR
 from tensorlang.schedules.model import forwarding, recurrences, row_ends, scatters
 from tensorlang.schedules.model.conditions import MASK_REGISTERS, condition_slots, masked_load_slots, registers_of_masks
+from tensorlang.schedules.model.latencies import FORWARDED
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Part, Statement, paths, statements
 from tensorlang.schedules.model.touched import (
@@ -41,8 +42,6 @@ PREFETCHED: Final = 4
 
 PICKED: Final = 32
 """Bits of elements that a shuffle puts where lanes want them; narrower ones are loaded into lanes one by one."""
-FORWARDED: Final = 2.0
-"""Latencies of L1 from the store of a sum until its next load has it: 7 or 8 cycles on a Zen 3, whose L1 gives in 4 (Fog's tables)."""
 SCALAR: Final = 0.5
 """The share of a vector's time that the divider takes for one number: 3.5 of 6 cycles on a Zen 4, 3 to 5 of 10 on Intel's (Fog)."""
 PLACED: Final = 16

@@ -1,4 +1,4 @@
-"""How long after a read an expression is there, in latencies of a multiply-add."""
+"""How long after a read an expression is there, in latencies of a multiply-add; and a load after the store of what it reads."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ ADDED: Final = 0.75
 """The same of a sum or an extremum: 3 cycles on most, 4 on Skylake to Ice Lake, 2 on Arm's cores (Fog's tables, uops.info)."""
 DIVIDED: Final = 3.0
 """The same of a division: 11 to 14 cycles (Fog's tables)."""
+FORWARDED: Final = 2.0
+"""Latencies of L1 from a store until a load of the same element has it: 7 or 8 cycles on a Zen 3, whose L1 gives in 4 (Fog's tables)."""
 OVERLAPPED: Final = 3.0
 """Instructions of a function that are done in one latency: polynomials are evaluated by halves."""
 

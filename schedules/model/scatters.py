@@ -13,15 +13,13 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Final
 
-from tensorlang.schedules.model.latencies import ADDED, INTEGER
+from tensorlang.schedules.model.latencies import ADDED, FORWARDED, INTEGER
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Statement
 
 AGAIN: Final = 0.1
 """The share of updates that wait for the one before: of the bytes of a photograph, counted on a Zen 4 at 1.87 cycles each and, where none
 wait, at 1."""
-FORWARDED: Final = 2.0
-"""Latencies of L1 from a store until a load of the same element has it (7 or 8 cycles on a Zen 3; Fog's tables)."""
 JUMPED: Final = 5.0
 """Cycles of a jump that data decide: 20 where it is foretold wrongly, as half of them are at random and none where data are sorted."""
 

@@ -62,6 +62,11 @@ def path_to_loop(nest: Nest, loop: str) -> tuple[Stmt, ...]:
     return path
 
 
+def loops_around(nest: Nest, loop: str) -> list[For]:
+    """The loops around a loop, outermost first. Raises `Refusal` where there is no such loop."""
+    return [part for part in path_to_loop(nest, loop)[:-1] if isinstance(part, For)]
+
+
 def require_no_vector(around: Iterable[For], loop: str, stage: str = "") -> None:
     """Raise `Refusal` where one of the loops around is run by lanes, which cannot each have loops and storage of their own."""
     for part in around:

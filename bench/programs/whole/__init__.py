@@ -9,48 +9,12 @@ in `dialects`; a form that is none for one of them raises there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, Final
 
-from bench.programs.whole import (
-    arrays,
-    attention,
-    cameras,
-    convolutions,
-    counts,
-    fields,
-    fronts,
-    images,
-    linear,
-    matrices,
-    models,
-    outside,
-    photographs,
-    pictures,
-    pyramids,
-    recurrences,
-    sequences,
-    solvers,
-)
+from bench.programs import known
 
-MODULES: Final = (
-    images,
-    pictures,
-    photographs,
-    pyramids,
-    cameras,
-    recurrences,
-    fronts,
-    arrays,
-    linear,
-    outside,
-    models,
-    solvers,
-    fields,
-    sequences,
-    counts,
-    attention,
-    convolutions,
-    matrices,
-)
+MODULES: Final = tuple(import_module(module.__name__.replace(known.__package__, __name__)) for module in known.MODULES)
+"""A module of forms for each module of programs, by its name."""
 FORMS: Final[Mapping[str, Callable[..., Any]]] = {form.__name__: form for module in MODULES for form in module.FORMS}
 """By the name of the program."""

@@ -22,7 +22,7 @@ from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.placement.local_copies import tile_name
-from tensorlang.schedules.rewriting.edit import find_loop, literal_extent, path_to_loop
+from tensorlang.schedules.rewriting.edit import find_loop, literal_extent, loops_around
 from tensorlang.schedules.rewriting.small_tables import small_table
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
@@ -280,7 +280,7 @@ class RowVectors:
 
     def _beside(self, s: Schedule, count: int, outer: str, inner: str) -> str | None:
         """Compute so many rows side by side, where rows stand directly around; the outermost loop, where that is another one now."""
-        around = [part for part in path_to_loop(s.nest, outer) if isinstance(part, For)][:-1]
+        around = loops_around(s.nest, outer)
         if count == 1 or not around or (literal_extent(around[-1]) or 0) < count:
             return None
         before, row = len(s.directives), around[-1].loop

@@ -26,8 +26,8 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, tail_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
-from tensorlang.schedules.strategies.loops.thread_loop import parallelize
 from tensorlang.schedules.strategies.processor import Processor
+from tensorlang.schedules.strategies.rows.reordered import schedule_reordered
 from tensorlang.schedules.strategies.rows.rows import IN_TURN, RowVectors
 
 TABLES: Final = (1, 2, 4, 8)
@@ -86,17 +86,9 @@ class Scattered:
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point; of one table in turn, or where a step is refused, those of rows."""
-        before = len(s.directives)
-        if config[f"{prefix}lanes"] or config[f"{prefix}tables"] > 1:
-            try:
-                outermost = self.cut(s, config, prefix)
-            except ScheduleError:
-                s.undo(len(s.directives) - before)
-            else:
-                if alone and config.get(f"{prefix}parallel", "none") == "outer":
-                    parallelize(s, outermost)
-                return
-        self.rows.schedule(s, {**config, f"{prefix}lanes": True}, prefix, alone=alone)
+        own = config[f"{prefix}lanes"] or config[f"{prefix}tables"] > 1
+        cut = (lambda: self.cut(s, config, prefix)) if own else None
+        schedule_reordered(s, self.rows, {**config, f"{prefix}lanes": True}, prefix, cut, alone=alone)
 
     def cut(self, s: Schedule, config: Mapping[str, Any], prefix: str = "") -> str:
         """Append the directives of a point but for threads; the outermost loop. Raises `ScheduleError` where one is refused."""

@@ -20,8 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tensorlang.ir import For
-from tensorlang.schedules.rewriting.edit import path_to_loop
+from tensorlang.schedules.rewriting.edit import loops_around
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size
 
@@ -62,8 +61,8 @@ class SumTiles:
         s.reorder(*order)
         s.partition(depth, columns_i)
         s.fission(rows_i, after=depth)
-        s.fission(columns_i, after=_around(s, depth)[-1])
-        across, within = _around(s, depth)[-2:]
+        s.fission(columns_i, after=loops_around(s.nest, depth)[-1].loop)
+        across, within = (loop.loop for loop in loops_around(s.nest, depth)[-2:])
         s.fission(within)  # its start apart
         s.fission(across)
         s.transform_layout(self.total.store.buffers[0].name, "lambda j, i: (i, j)")
@@ -74,8 +73,3 @@ class SumTiles:
             s.vectorize(lanes)
             s.unroll(tile_rows)
         return order[0]
-
-
-def _around(s: Schedule, loop: str) -> list[str]:
-    """The loops around a loop, outermost first, by name."""
-    return [part.loop for part in path_to_loop(s.nest, loop) if isinstance(part, For)][:-1]
