@@ -20,6 +20,7 @@ from tensorlang.schedules.directives.fuse_loops import FuseLoops
 from tensorlang.schedules.directives.join_reductions import JoinReductions
 from tensorlang.schedules.directives.loop_kinds import Parallel, Unroll, Vectorize
 from tensorlang.schedules.directives.memory_traffic import PrefetchRegion, StreamStores
+from tensorlang.schedules.directives.narrow import Narrow
 from tensorlang.schedules.directives.pack import Pack
 from tensorlang.schedules.directives.partition import Partition
 from tensorlang.schedules.directives.peel import Peel
@@ -72,5 +73,6 @@ DIRECTIVES: Final[Mapping[str, type[Directive]]] = {
     "rfactor": Rfactor,
     "decompose_reduction": DecomposeReduction,
     "join_reductions": JoinReductions,
+    "narrow": Narrow,
 }
 NAMES: Final[Mapping[type[Directive], str]] = {kind: name for name, kind in DIRECTIVES.items()}

@@ -113,6 +113,10 @@ class Methods(ABC):
         """Let the storage of an intermediate begin at a multiple of `bytes`; see `directives.storage`."""
         self._step("align", tensor, bytes)
 
+    def narrow(self, stage: str) -> None:
+        """Compute a stage, and store it where it is an intermediate, in as few bits as hold its integers; see `directives.narrow`."""
+        self._step("narrow", stage)
+
     def prefetch(self, tensor: str, loop: str, distance: int = 1) -> None:
         """Ask for what a later iteration reads; see `directives.memory_traffic`."""
         self._step("prefetch", tensor, loop, distance)

@@ -25,6 +25,7 @@ from tensorlang.schedules.directives.fuse import Fuse
 from tensorlang.schedules.directives.fuse_loops import FuseLoops
 from tensorlang.schedules.directives.join_reductions import JoinReductions
 from tensorlang.schedules.directives.loop_kinds import Parallel, Unroll, Vectorize
+from tensorlang.schedules.directives.narrow import Narrow
 from tensorlang.schedules.directives.pack import Pack
 from tensorlang.schedules.directives.partition import Partition
 from tensorlang.schedules.directives.peel import Peel
@@ -72,7 +73,7 @@ def moves_of_loop(nest: Nest, loop: str) -> Iterator[Directive]:
 
 def moves_of_stage(nest: Nest, stage: str) -> Iterator[Directive]:
     """Directives that say where a stage is computed and stored."""
-    yield from (ComputeInline(stage), ComputeRoot(stage), ReverseComputeInline(stage), StoreRoot(stage))
+    yield from (ComputeInline(stage), ComputeRoot(stage), ReverseComputeInline(stage), StoreRoot(stage), Narrow(stage))
     yield from (JoinReductions(stage, other) for other in _reductions_after(nest, stage))
     for part in loops(nest.body):
         if stage_of(part.loop) not in (stage, f"{stage}.init"):

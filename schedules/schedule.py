@@ -7,7 +7,8 @@ are the whole state: `repr` is the Python that rebuilds the schedule, `to_json` 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -203,15 +204,14 @@ class Schedule(Methods):
         self, i: str, j: str, fi: int, fj: int, tail: Tail = "guard", names: tuple[str, str, str, str] | None = None
     ) -> tuple[LoopHandle, LoopHandle, LoopHandle, LoopHandle]:
         """Split two nested loops and put both outer parts outside: `io, jo, ii, ji`. All or nothing."""
-        before = len(self._directives)
         if names is not None and not (isinstance(names, (tuple, list)) and len(names) == 4):
             raise self._error(Refusal("TL-S005", f"names= of a tile are four, as the loops that it makes, not {names!r:.40}"), None)
         try:
-            io, ii = self.split(i, fi, tail, None if names is None else (names[0], names[2]))
-            jo, ji = self.split(j, fj, tail, None if names is None else (names[1], names[3]))
-            self.reorder(io, jo, ii, ji)
+            with self.together():
+                io, ii = self.split(i, fi, tail, None if names is None else (names[0], names[2]))
+                jo, ji = self.split(j, fj, tail, None if names is None else (names[1], names[3]))
+                self.reorder(io, jo, ii, ji)
         except ScheduleError as error:
-            self.undo(len(self._directives) - before)
             error.alternatives = tuple(step for step in error.alternatives if self.can(step))  # they were legal halfway
             raise
         return io, jo, ii, ji
@@ -238,6 +238,21 @@ class Schedule(Methods):
             raise self._error(Refusal("TL-S007", reason), None)
         kept = len(self._directives) - steps
         del self._directives[kept:], self._nests[kept + 1 :]
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """All directives of a `with`, or none: an error inside takes back those before it and goes on.
+
+        with s.together():
+            outer, inner = s.split("j", 16)
+            s.reorder(outer, "k", inner)
+        """
+        before = len(self._directives)
+        try:
+            yield
+        except BaseException:
+            self.undo(len(self._directives) - before)
+            raise
 
     # Questions --------------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from tensorlang.codegen.emission.storage import fits_stack
 from tensorlang.ir import Alloc, Binary, Call, Compare, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
 from tensorlang.ir.integers import known_value
 from tensorlang.ir.linear import Linear, expression, linear
-from tensorlang.ir.traverse import axes_of, children, statements, substatements, substitute, walk
+from tensorlang.ir.traverse import axes_of, children, reads_data, statements, substatements, substitute
 from tensorlang.schedules.rewriting.ragged import ragged
 
 Conditions: TypeAlias = tuple[Expr, ...]
@@ -78,7 +78,7 @@ def _operations(expr: Expr, chosen: Conditions) -> Iterator[tuple[str, Condition
     match expr:
         case Load():
             return
-        case Compare() if not any(isinstance(node, Load) for node in walk(expr)):
+        case Compare() if not reads_data(expr):
             return
         case Select(cond, yes, no):
             yield from _operations(cond, chosen)

@@ -24,7 +24,7 @@ from tensorlang.errors import InternalError
 from tensorlang.ir import Expr, For, If, Nest, Stmt, Store
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.functions import FUNCTIONS
-from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, substatements, walk
+from tensorlang.ir.traverse import axes_of, dtype_of, reads_data, substatements, walk
 from tensorlang.schedules.rewriting.ragged import ragged
 from tensorlang.semantics.arithmetic import quiet
 from tensorlang.semantics.environment import Environment
@@ -105,7 +105,7 @@ def domain(loops: Sequence[For], conditions: Sequence[Expr], dims: Mapping[str, 
     parts = conjuncts(conditions)
     keys = ragged(parts).keys
     if keys:  # their ranges are taken for parts of one whole
-        whole = domain(loops, [part for part in parts if not any(True for _ in loads_of(part))], dims)
+        whole = domain(loops, [part for part in parts if not reads_data(part)], dims)
         shared = domain([loop for loop in loops if loop.loop in keys], (), dims)
         return OperationCount(whole.value // max(1, shared.value), exact=False)
     known = [part for part in parts if all(map(_is_known, walk(part)))]

@@ -21,7 +21,7 @@ from tensorlang.codegen.emission.math import emit as emit_function, emit_whole_p
 from tensorlang.codegen.emission.types import HALVES, I32, Value, constant, filled, known, lanes_of, literal, matched, splat
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT32, INT64
-from tensorlang.ir.traverse import children, dtype_of, loads_of, sides_of_and, whole_power
+from tensorlang.ir.traverse import children, dtype_of, reads_data, sides_of_and, whole_power
 from tensorlang.schedules.rewriting.small_tables import small_table
 
 _STEP: Final = 1 << 12
@@ -129,14 +129,13 @@ def _load(frame: Frame, node: ir.Load) -> Value:
     if written is not None:
         return written
     access = access_of(frame, node.buffer, node.index, value, reads=True)
-    builder = frame.builder
+    builder, mask = frame.builder, None if node.exists else frame.mask
     if (table := small_table(node.buffer, node.index, frame.target.isa)) and small_tables.begins_there(access):
         return small_tables.looked_up(builder, access, table, frame.mask)
-    if not access.uniform or frame.wanted or access.owned:
-        return memory.load(builder, frame.target, access, frame.mask)
-    assert frame.mask is not None
+    if mask is None or not access.uniform or frame.wanted or access.owned:
+        return memory.load(builder, frame.target, access, mask)
     before = builder.block
-    with builder.if_then(any_lane(builder, frame.mask)):
+    with builder.if_then(any_lane(builder, mask)):
         found = memory.load(builder, frame.target, access, None)
         inside = builder.block
     result = builder.phi(found.type, name=access.place.name)
@@ -152,14 +151,14 @@ def _select(frame: Frame, node: ir.Select) -> Value:
         return value(frame, node.yes if number else node.no)
     if not _reads(frame, node.yes) and not _reads(frame, node.no):
         chosen = choose(frame, cond, frame.memo[id(node.yes)], frame.memo[id(node.no)])
-        if not lanes_of(cond) and not lanes_of(chosen) and any(True for _ in loads_of(node.cond)):  # LLVM would make it a branch
+        if not lanes_of(cond) and not lanes_of(chosen) and reads_data(node.cond):  # LLVM would make it a branch
             chosen.set_metadata("unpredictable", builder.module.add_metadata([]))
         return chosen
     if not lanes_of(cond):
         return _branches(frame, node, cond)
     with frame.masked(both(builder, frame.mask, cond)):
         yes = value(frame, node.yes)
-    if _is_zero(node.no) and isinstance(node.yes, ir.Load) and _is_zero_where_off(frame, node.yes):
+    if _is_zero(node.no) and isinstance(node.yes, ir.Load) and not node.yes.exists and _is_zero_where_off(frame, node.yes):
         return yes
     with frame.masked(both(builder, frame.mask, unary(builder, "not", BOOL, cond))):
         no = value(frame, node.no)

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Stmt, Store
 from tensorlang.ir.linear import Linear, linear
-from tensorlang.ir.traverse import axes_of, dtype_of, expressions, loads_of, substatements
+from tensorlang.ir.traverse import axes_of, dtype_of, expressions, loads_of, reads_data, substatements
 
 ELEMENT: Final = Axis("")
 """The index along the lanes, as conditions are compared."""
@@ -76,7 +76,7 @@ def _mask(index: tuple[Expr, ...], vector: For, conditions: tuple[Expr, ...], in
         form = linear(Binary("sub", condition.left, condition.right))
         factor = form.terms.get(lane, 0)
         form = form.plus(Linear(0, {lane: factor}), -1).plus(rest, -factor).plus(Linear(0, {ELEMENT: factor}))
-        if any(axes_of(atom) & (inner | {vector.loop}) or any(True for _ in loads_of(atom)) for atom in form.terms):
+        if any(axes_of(atom) & (inner | {vector.loop}) or reads_data(atom) for atom in form.terms):
             return None
         found.add((condition.op, form.constant, frozenset(form.terms.items())))
     return frozenset(found)

@@ -22,7 +22,7 @@ from tensorlang.codegen.emission.expression import value
 from tensorlang.codegen.emission.frame import Frame
 from tensorlang.codegen.emission.memory import VectorAccess
 from tensorlang.codegen.emission.types import I32, I64, POINTER, VOID, Value, filled, in_memory, lanes_of, literal, shaped
-from tensorlang.ir.traverse import loads_of
+from tensorlang.ir.traverse import reads_data
 
 STACKED: Final = 64
 """Bytes of whose multiples the addresses of vectors on the stack are: the longest register."""
@@ -32,7 +32,7 @@ POINTER_BYTES: Final = 8
 
 def takes_turns(frame: Frame, stmt: ir.Store, access: VectorAccess) -> bool:
     """May lanes of a store mean one element, others another one, and is that not settled by storing one lane after the other?"""
-    told = access.offsets is not None and not access.is_distinct and any(True for part in stmt.index for _ in loads_of(part))
+    told = access.offsets is not None and not access.is_distinct and any(map(reads_data, stmt.index))
     return told and (stmt.reducer is not None or frame.mask is not None)
 
 

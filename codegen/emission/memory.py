@@ -319,6 +319,9 @@ def _near(builder: Builder, target: Target, access: VectorAccess, vector: llvm.T
     """Each lane its own element, or one that others take as well, out of a load from the first of them to the last."""
     offsets, place, lanes = access.constant_offsets() or (), access.place, range(access.lanes)
     first, last = min(offsets), max(offsets)
+    halves = None if mask is not None or target.has_masks else _windows(offsets, place.dtype.bits)
+    if halves is not None:
+        return _in_halves(builder, access, offsets, halves)
     wanted: Value | None = None
     if mask is None:
         wanted = literal(I1, tuple(int(first + lane <= last) for lane in lanes)) if last - first < access.lanes - 1 else None
@@ -332,6 +335,35 @@ def _near(builder: Builder, target: Target, access: VectorAccess, vector: llvm.T
     found = _contiguous(builder, target, place.name, base, vector, place.dtype.bytes, wanted)
     order = llvm.Constant(llvm.VectorType(I32, access.lanes), [offset - first for offset in offsets])
     return builder.shuffle_vector(found, Poison(vector), order)
+
+
+def _windows(offsets: tuple[int, ...], bits: int) -> list[tuple[int, int]] | None:
+    """For each half of a register of 256 bits, where a load begins that has all that its lanes take, and of how many elements it is.
+
+    None where a half takes more than it has lanes, or a load would touch what no lane takes.
+    """
+    half = len(offsets) // 2
+    if len(offsets) * bits != LEAST_SHUFFLED:
+        return None
+    first, last, found = min(offsets), max(offsets), list[tuple[int, int]]()
+    for own in (offsets[:half], offsets[half:]):
+        size = 1 << (max(own) - min(own)).bit_length()
+        if size > half or size > last - first + 1:
+            return None
+        found.append((min(*own, last + 1 - size), size))
+    return found
+
+
+def _in_halves(builder: Builder, access: VectorAccess, offsets: tuple[int, ...], windows: list[tuple[int, int]]) -> Value:
+    """Lanes out of a load for each half of a register: none crosses from one half into the other, which takes eight cycles on a Zen 3."""
+    dtype, half = access.place.dtype, access.lanes // 2
+    parts: list[Value] = []
+    for place, (start, size) in enumerate(windows):
+        first = address(builder, dtype, access.base, literal(I64, start))
+        found = builder.load(first, name=access.place.name, align=dtype.bytes, typ=shaped(in_memory(dtype), size if size > 1 else 0))
+        own = [offset - start for offset in offsets[place * half : (place + 1) * half]]
+        parts.append(splat(builder, found, half) if size == 1 else picked(builder, found, Poison(found.type), own))
+    return builder.shuffle_vector(*parts, llvm.Constant(llvm.VectorType(I32, access.lanes), list(range(access.lanes))))
 
 
 def _spread(builder: Builder, mask: Value, places: dict[int, int]) -> Value:

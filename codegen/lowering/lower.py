@@ -14,6 +14,7 @@ from typing import Final
 from tensorlang.codegen.lowering.passes.ascending import in_ascending_order
 from tensorlang.codegen.lowering.passes.bounds import tighten
 from tensorlang.codegen.lowering.passes.carried import carried
+from tensorlang.codegen.lowering.passes.existing import existing
 from tensorlang.codegen.lowering.passes.guarded import settled_by_guards
 from tensorlang.codegen.lowering.passes.guards import hoist, scalar_rests
 from tensorlang.codegen.lowering.passes.interiors import interiors
@@ -66,6 +67,7 @@ def _lowered(nest: Nest, target: Target, watch: Callable[[str, Nest], None], ver
         ("carried", carried),
         ("hoist_allocations", lambda part: replace(part, body=hoist_allocations(part.body))),
         ("tested_first", tested_first),
+        ("existing", existing),
         ("share", _with_equal_nodes_shared),
     )
     for name, step in passes:

@@ -26,7 +26,7 @@ from tensorlang.algebra.polyhedra import find
 from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, FuseRelation, If, Load, Nest, Stmt, Store, Unary, allocate, block
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, equations, in_scope
-from tensorlang.ir.traverse import axes_of, loads_of
+from tensorlang.ir.traverse import axes_of, reads_data
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.directives.pack import MAX_COPY_BYTES, require_early_indices
 from tensorlang.schedules.legality.accesses import reads
@@ -133,7 +133,7 @@ class CacheWrite(Directive):
             tied += [around] if around & {part.loop for part in still} else []
         return (
             all(part.kind in ("serial", "unroll") for part in inside)
-            and not any(True for bound in bounds for _ in loads_of(bound))
+            and not any(map(reads_data, bounds))
             and not any(found & {part.loop for part in tile} for found in tied)
         )
 
@@ -148,7 +148,7 @@ class CacheWrite(Directive):
             Compare("gt", extent_of(part), ir.const(0)) for part in inside if part not in tile and not (literal_extent(part) or 0) > 0
         ]
         bounds = [bound for part in tile for bound in (part.lo, part.hi)]
-        if any(closure(nest, axes_of(expr)) & still or any(True for _ in loads_of(expr)) for expr in (*found, *bounds)):
+        if any(closure(nest, axes_of(expr)) & still or reads_data(expr) for expr in (*found, *bounds)):
             raise self._refusal(
                 "TL-S303",
                 f"which elements of {self.tensor!r} an iteration of {short(self.at)!r} writes depends on more than where they are",

@@ -12,7 +12,8 @@ The part of the producer that one iteration of `loop` uses is computed at its st
 An implicit stage, which starts at the innermost loop of its consumer, moves to an outer loop: its scalar becomes a buffer over the
 loops in between on which it depends. A producer that was placed before moves from there.
 
-Legal where the producer is an intermediate, every use of it is inside the loop, and its own loops are not scheduled yet; for an
+Legal where the producer is an intermediate, every use of it is inside the loop, and its own loops are not scheduled yet; of a recurrence,
+where it reads its own elements at other places of some dimensions only (`y[i - 1, j]`), along which all is computed (of `i`); for an
 implicit stage, where nothing in the loops in between writes what it reads. What the producer reads has to be as it was: storage in which
 the next state takes the place of the last one may have been written by then.
 """
@@ -27,7 +28,7 @@ from operator import is_
 from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.rules import FALSE
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Nest, Stmt, Store, allocate, block
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Nest, Stmt, Store, allocate, block, const
 from tensorlang.ir.mentions import mentions, parts_among
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import equations, in_scope
@@ -54,7 +55,7 @@ from tensorlang.schedules.rewriting.edit import (
     stores_of,
     without_alloc,
 )
-from tensorlang.schedules.rewriting.movable import require_movable
+from tensorlang.schedules.rewriting.movable import along_itself, require_movable
 from tensorlang.schedules.rewriting.region import Span, region
 from tensorlang.schedules.rewriting.version import in_version, shown
 
@@ -110,7 +111,7 @@ class ComputeAt(Directive):
             raise Refusal(
                 "TL-S301", f"{self.stage!r} is also used by {stray.stage!r}, outside {short(self.loop)!r}", stage=self.stage, loop=self.loop
             )
-        spans = region(nest, uses, buffers[0].shape, [part.loop for part in outer])
+        spans = self._box(nest, buffers, region(nest, uses, buffers[0].shape, [part.loop for part in outer]))
         local = {buffer.name: replace(buffer, shape=tuple(span.extent for span in spans)) for buffer in buffers}
         gone = {id(store) for part in old for store in stores(part)}
         around = frozenset(part.loop for part in path_to(nest.body, partial(is_, old[0]))[:-1] if isinstance(part, For))
@@ -128,6 +129,24 @@ class ComputeAt(Directive):
         result = replace(nest, body=rest)
         require_unchanged(self.stage, self.loop, nest, result, parts, around)
         return result
+
+    def _box(self, nest: Nest, buffers: Sequence[Buffer], spans: tuple[Span, ...]) -> tuple[Span, ...]:
+        """What is computed for an iteration: of a recurrence all along the dimensions in which it reads others of its own elements.
+
+        Raises `Refusal` where that is the whole of it.
+        """
+        followed = along_itself(nest, self.stage, buffers)
+        whole = tuple(Span(const(0), extent) for extent in buffers[0].shape)
+        found = tuple(span if place in followed else all_of for place, (span, all_of) in enumerate(zip(spans, whole, strict=True)))
+        if len(followed) < len(spans) and found == whole:
+            raise Refusal(
+                "TL-S301",
+                f"{self.stage!r} reads its own elements, and an iteration of {short(self.loop)!r} may need all of them, so it is computed "
+                "whole and in order",
+                stage=self.stage,
+                loop=self.loop,
+            )
+        return found
 
     def _whole(self, nest: Nest) -> Nest:
         """The nest in which the stage computes all that an iteration uses: its storage will not keep what earlier ones have computed."""

@@ -24,7 +24,18 @@ from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For
 from tensorlang.ir.mentions import among, map_among, mentions
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, derived_values, in_scope
-from tensorlang.ir.traverse import axes_of, depth, expressions, loads_of, map_own_expressions, rewrite, statements, substitute, walk
+from tensorlang.ir.traverse import (
+    axes_of,
+    depth,
+    expressions,
+    loads_of,
+    map_own_expressions,
+    reads_data,
+    rewrite,
+    statements,
+    substitute,
+    walk,
+)
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.directives.compute_at import producer, producer_parts
 from tensorlang.schedules.legality.accesses import Access, accesses
@@ -32,6 +43,7 @@ from tensorlang.schedules.legality.dependences import met
 from tensorlang.schedules.legality.in_bounds import is_whole_axis, place_facts
 from tensorlang.schedules.rewriting.copies import derived, pruned
 from tensorlang.schedules.rewriting.edit import path_to, path_to_store, stage_of, stores
+from tensorlang.schedules.rewriting.movable import reads_itself
 from tensorlang.schedules.rewriting.version import in_version, shown
 
 MAX_NODES = 1 << 14
@@ -53,6 +65,8 @@ class ComputeInline(Directive):
 
     def _applied(self, nest: Nest) -> Nest:
         buffers = producer(nest, self.stage)
+        if reads_itself(nest, self.stage, buffers):
+            raise Refusal("TL-S301", f"{self.stage!r} reads its own elements, so no expression says what one of them is", stage=self.stage)
         parts = producer_parts(nest, self.stage)
         found = [store for part in parts for store in stores(part)]
         if len(found) != 1 or found[0].reducer is not None:
@@ -148,7 +162,7 @@ class ComputeInline(Directive):
         names = {buffer.name for buffer in buffers}
         for access in accesses(nest.body):
             if access.buffer.name in names and not access.writes:
-                pairs = [pair for pair in zip(access.index, store.index, strict=True) if not any(True for _ in loads_of(pair[0]))]
+                pairs = [pair for pair in zip(access.index, store.index, strict=True) if not reads_data(pair[0])]
                 facts = place_facts(nest, own)
                 if uncovered(place_facts(nest, access.loops, access.conditions), (facts, pairs)) is not None:
                     reason = f"{access.stage!r} reads more of {self.stage!r} than is computed: its padding; inline it first"

@@ -23,7 +23,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Binary, For, If, Nest, SplitRelation, Store, block, const
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import axes_counted_with, closure, in_scope
-from tensorlang.ir.traverse import axes_of, expressions, loads_of, statements
+from tensorlang.ir.traverse import axes_of, expressions, loads_of, reads_data, statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.legality.dependences import repeated
@@ -178,7 +178,7 @@ class DecomposeReduction(Directive):
 
 def _require_static(store: Store, loop: str) -> None:
     """Raise `Refusal` where data decides to which element a reduction stores."""
-    if any(True for part in store.index for _ in loads_of(part)):
+    if any(map(reads_data, store.index)):
         raise Refusal(
             "TL-S304",
             f"data decide which element {store.stage!r} combines into, so its loops cannot be told apart",

@@ -31,7 +31,7 @@ from tensorlang.ir.dtype import INT64
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, map_children, map_expressions, map_statements, substatements
+from tensorlang.ir.traverse import axes_of, dtype_of, map_children, map_expressions, map_statements, reads_data, substatements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.legality.accesses import facts_of
 from tensorlang.schedules.legality.narrowing import extremum
@@ -137,7 +137,7 @@ def _bound(nest: Nest, condition: Expr, loop: For, around: Sequence[str], moving
 
 def _is_index(expr: Expr) -> bool:
     """Is it over axes and dims alone?"""
-    return dtype_of(expr) == INT64 and not any(True for _ in loads_of(expr))
+    return dtype_of(expr) == INT64 and not reads_data(expr)
 
 
 def _leaves_some(bound: Bound, loop: For, facts: Sequence[Expr]) -> bool:

@@ -54,7 +54,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Block, Buffer, Compare, Const, Expr, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, loads_of, map_statements
+from tensorlang.ir.traverse import axes_of, map_statements, reads_data
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.directives.loop_kinds import require_kind
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
@@ -147,7 +147,7 @@ class Rfactor(Directive):
         swept: list[For] = []
         element: list[Expr] = []
         for place, (part, extent) in enumerate(zip(store.index, _filled(nest, store), strict=True)):
-            fixed = not closure(nest, axes_of(part)) & inside and not any(True for _ in loads_of(part))
+            fixed = not closure(nest, axes_of(part)) & inside and not reads_data(part)
             if fixed and access_guard(nest, replace(store.buffers[0], shape=(extent,)), (part,), outer, held) is None:
                 element.append(part)
             else:
@@ -241,7 +241,7 @@ class Rfactor(Directive):
 
         Partial results of a scatter start from the identity as those of any reduction do, and are combined into at its index.
         """
-        if _moved(nest, store, self.loop) or any(True for part in store.index for _ in loads_of(part)):
+        if _moved(nest, store, self.loop) or any(map(reads_data, store.index)):
             return True
         moving = moving_loops(nest, store.index, chain)
         if access_guard(nest, store.buffers[0], store.index, (*outer, *moving), conditions_around(nest, chain[0])) is not None:
@@ -319,7 +319,7 @@ def _is_scatter(nest: Nest, store: Store) -> bool:
     scatter has no such start, also where another stage has taken the place of the one that copies its first value.
     """
     every = list(stores(nest.body))
-    if any(part.stage == f"{store.stage}.start" for part in every) or any(True for part in store.index for _ in loads_of(part)):
+    if any(part.stage == f"{store.stage}.start" for part in every) or any(map(reads_data, store.index)):
         return True
     starts = [part for part in every if part.stage.endswith(".init")]
     return not any(part.stage == f"{store.stage}.init" or part.buffers == store.buffers for part in starts)

@@ -38,7 +38,7 @@ from tensorlang.ir import (
 from tensorlang.ir.dtype import INT64, DType
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import mentions
-from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, operands_first, shared, whole_power
+from tensorlang.ir.traverse import axes_of, children, dtype_of, operands_first, reads_data, shared, whole_power
 from tensorlang.schedules.legality.derived_axes import DerivedAxes, Lanes
 from tensorlang.schedules.rewriting.edit import literal_extent
 from tensorlang.system.identity import Identity
@@ -167,7 +167,7 @@ def _parts(stmt: Stmt, derived: DerivedAxes, around: _Context) -> Iterator[State
             for part in body:
                 yield from _parts(part, derived, around)
         case If(cond, then, orelse):
-            if not axes_of(cond) <= around.written_out or any(True for _ in loads_of(cond)):  # else it is known where it is emitted
+            if not axes_of(cond) <= around.written_out or reads_data(cond):  # else it is known where it is emitted
                 size, choices = _found(Identity((cond,)), around.once)
                 yield StatementSize("", 1 + size, around.copies, choices)
             yield from _parts(then, derived, around)

@@ -21,7 +21,7 @@ from tensorlang.algebra.rules import FALSE, TRUE
 from tensorlang.ir import Axis, Binary, Compare, Expr, For, Nest, SplitRelation, Stmt, Store, WindowRelation, const
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, in_scope
-from tensorlang.ir.traverse import axes_of, loads_of, read_in, written_in
+from tensorlang.ir.traverse import axes_of, loads_of, read_in, reads_data, written_in
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
 from tensorlang.schedules.legality.fused_loops import fused_loop_facts, fused_tile_facts
 from tensorlang.schedules.legality.instances import example_of, exists, instance, rename, same_element
@@ -148,7 +148,7 @@ def _take_turns(first: Access, second: Access, loop: For) -> bool:
     What combines may do so in any order. Plain stores of one statement do so in the order of the lanes, which is that of the iterations
     where no other loop stands inside.
     """
-    told = all(any(True for part in access.index for _ in loads_of(part)) for access in (first, second))
+    told = all(any(map(reads_data, access.index)) for access in (first, second))
     if not (told and first.writes and second.writes) or first.reducer != second.reducer:
         return False
     return first.reducer is not None or (first.source == second.source and first.loops[-1] is loop)

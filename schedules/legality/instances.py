@@ -15,7 +15,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, Load, Nest, const
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, equations, in_scope, relation_names
-from tensorlang.ir.traverse import loads_of, map_children, walk
+from tensorlang.ir.traverse import loads_of, map_children, reads_data, walk
 from tensorlang.schedules.legality.accesses import Access, facts_of
 
 
@@ -76,7 +76,7 @@ def exists(copy: Instance) -> Iterator[Expr]:
     relations and conditions say as much.
     """
     for part, extent in zip(copy.index, copy.access.buffer.shape, strict=True):
-        if any(True for _ in loads_of(part)) and not any(isinstance(node, (Axis, Load)) for node in walk(extent)):
+        if reads_data(part) and not any(isinstance(node, (Axis, Load)) for node in walk(extent)):
             yield from (Compare("le", const(0), part), Compare("lt", part, extent))
 
 

@@ -19,7 +19,7 @@ from tensorlang.algebra.polyhedra import Image, uncovered
 from tensorlang.ir import Compare, Const, For, FuseRelation, Nest
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import loads_of
+from tensorlang.ir.traverse import reads_data
 from tensorlang.schedules.legality.accesses import Access, accesses
 from tensorlang.schedules.legality.instances import instance, same_element
 
@@ -58,6 +58,6 @@ def is_overwritten(nest: Nest, loop: For, one: Access, two: Access, writes: Sequ
 
 def _is_told_by_loops(nest: Nest, write: Access) -> bool:
     """Do loops and literals alone say which instances of a write there are, and where it writes?"""
-    asked = any(True for part in (*write.index, *write.conditions) for _ in loads_of(part))
+    asked = any(map(reads_data, (*write.index, *write.conditions)))
     relations = in_scope(nest, [around.loop for around in write.loops])
     return not asked and not any(isinstance(relation, FuseRelation) and not isinstance(relation.extent, Const) for relation in relations)

@@ -23,7 +23,7 @@ from tensorlang.algebra.polyhedra import Image, uncovered
 from tensorlang.ir import Alloc, Axis, Block, Compare, Const, Expr, For, FuseRelation, Nest, Stmt, Unary, const
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, in_scope
-from tensorlang.ir.traverse import axes_of, loads_of, read_in
+from tensorlang.ir.traverse import axes_of, loads_of, read_in, reads_data
 from tensorlang.schedules.legality.accesses import Access, accesses
 from tensorlang.schedules.legality.in_bounds import place_facts
 from tensorlang.schedules.legality.instances import instance
@@ -88,13 +88,13 @@ def come_first(nest: Nest, writes: Sequence[Access], read: Access, around: Seque
     Positions are those of one list of accesses; `written` is what is written in it. Where data say which element that is, it is any that
     there is: a read is in bounds wherever it is made. What data let a store write counts where they let the read ask.
     """
-    known = [condition for condition in conjuncts(read.conditions) if not _is_told_by_data(condition)]
-    index = [Axis(f"?{place}") if _is_told_by_data(part) else part for place, part in enumerate(read.index)]
+    known = [condition for condition in conjuncts(read.conditions) if not reads_data(condition)]
+    index = [Axis(f"?{place}") if reads_data(part) else part for place, part in enumerate(read.index)]
     for part, extent in zip(index, read.buffer.shape, strict=True):
         if not isinstance(part, Const):
             known += [Compare("le", const(0), part), Compare("lt", part, extent)]
     wanted = place_facts(nest, read.loops, known)
-    earlier = [write for write in writes if write.position < read.position and not any(map(_is_told_by_data, write.index))]
+    earlier = [write for write in writes if write.position < read.position and not any(map(reads_data, write.index))]
 
     def told(loops: Sequence[For]) -> Iterator[Access]:
         """The stores of which loops that are shared with the read say which instances there are, where it is made."""
@@ -118,7 +118,7 @@ def _under(nest: Nest, write: Access, read: Access, shared: Sequence[For], writt
     """
     common, own = {loop.loop for loop in shared}, {loop.loop for loop in write.loops}
     asked = set(conjuncts(read.conditions))
-    told = [condition for condition in conjuncts(write.conditions) if _is_told_by_data(condition)]
+    told = [condition for condition in conjuncts(write.conditions) if reads_data(condition)]
     for condition in told:
         changes = not read_in(condition).isdisjoint(written)
         if condition not in asked or changes or not closure(nest, axes_of(condition)) & own <= common:
@@ -140,7 +140,3 @@ def _is_exact(nest: Nest, write: Access, loops: Sequence[For]) -> bool:
     """Do relations say which iterations there are of a store's loops beyond these? Those of a fused loop of run-time extents say less."""
     own, other = (set(in_scope(nest, [loop.loop for loop in every])) for every in (write.loops, loops))
     return not any(isinstance(relation, FuseRelation) and not isinstance(relation.extent, Const) for relation in own - other)
-
-
-def _is_told_by_data(expr: Expr) -> bool:
-    return any(True for _ in loads_of(expr))

@@ -37,7 +37,7 @@ from tensorlang.ir import (
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, derived_values, equations, in_scope, sides
-from tensorlang.ir.traverse import axes_of, expressions, loads_of, map_children, read_in, statements
+from tensorlang.ir.traverse import axes_of, expressions, loads_of, map_children, read_in, reads_data, statements
 from tensorlang.schedules.legality.accesses import Access, facts_of
 from tensorlang.schedules.legality.instances import Instance, rename
 from tensorlang.schedules.rewriting.edit import stores
@@ -123,7 +123,7 @@ def none_last(
     place = next(position for position, loop in enumerate(one.access.loops) if loop.loop == old[0])
     loops = one.access.loops[place:]
     fixed = all(rename(simplify(part), one.names) == there for part, there in zip(one.access.index, one.index, strict=True))
-    if not fixed or any(True for loop in loops for bound in (loop.lo, loop.hi) for _ in loads_of(bound)):
+    if not fixed or any(reads_data(bound) for loop in loops for bound in (loop.lo, loop.hi)):
         return []  # where it writes, or whether, may depend on what is written meanwhile
     groups = [frozenset([loop]) for loop in old]
     if len(loops) > len(old):
@@ -267,7 +267,7 @@ def told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
     moving = {loop.loop for loop in write.loops[write.loops.index(chain[0]) :]}
 
     def moves(expr: Expr) -> bool:
-        return bool(closure(nest, axes_of(expr)) & moving) or any(True for _ in loads_of(expr))
+        return bool(closure(nest, axes_of(expr)) & moving) or reads_data(expr)
 
     terms = [[atom for atom in linear(part).terms if moves(atom)] for part in write.index]
     alone = [part[0] for part in terms if len(part) == 1]

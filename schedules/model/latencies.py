@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tensorlang.ir import Binary, Call, Cast, Compare, Expr, Load, Select, Unary
-from tensorlang.ir.traverse import children, dtype_of, loads_of
+from tensorlang.ir.traverse import children, dtype_of, reads_data
 from tensorlang.schedules.legality.code_size import function_size
 
 INTEGER: Final = 0.25
@@ -52,7 +52,7 @@ def _latency(expr: Expr) -> float:
                 return DIVIDED
             return INTEGER if dtype_of(left).is_integer or op in ("and", "or") else 1.0 if op == "mul" else ADDED
         case Select(cond):
-            return INTEGER if any(True for _ in loads_of(cond)) else 0.0  # what loops decide is known before
+            return INTEGER if reads_data(cond) else 0.0  # what loops decide is known before
         case Compare() | Unary():
             return INTEGER
         case Cast():

@@ -96,8 +96,9 @@ def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: b
         accesses = (box.read(access, own) if access.buffer.name in names else access for access in reader.statement.accesses)
         reader.statement = reader.statement._replace(accesses=tuple(accesses))
     axes, shifts, trips = box.axes, box.shifts, box.trips
-    reads = (_moved(read, axes, shifts) for read in producer.statement.accesses if read not in made)
-    statement = producer.statement.over(partial(made_of, axes=axes))._replace(accesses=(*reads, *map(box.write, made)))
+    statement = producer.statement.over(partial(made_of, axes=axes))
+    accesses = (box.own(access) if access.buffer.name in names else _moved(access, axes, shifts) for access in producer.statement.accesses)
+    statement = statement._replace(accesses=tuple(accesses))
     loops = (loop._replace(trips=trips.get(loop.name, loop.trips)) for loop in producer.loops)
     first = {at: turns, **{name: side.reach for own, side in zip(made[0].terms, box.sides, strict=True) for name in own}}
     return Sketch(statement, [loop for loop in loops if loop.trips > 1 or loop.name not in trips], first=first)
@@ -153,10 +154,10 @@ class _Box:
             found |= dict.fromkeys(own, trips / self.turns if still and place == 0 else trips)
         return found
 
-    def write(self, made: LinearAccess) -> LinearAccess:
-        """How the producer writes the storage of one of the tensors."""
+    def own(self, access: LinearAccess) -> LinearAccess:
+        """How the producer writes the storage of one of the tensors, or reads it, as a recurrence does."""
         trips = self.trips
-        return self._stored(made, [{name: Term(1.0) for name in own if trips[name] > 1} for own in made.terms], made.offsets)
+        return self._stored(access, [{name: term for name, term in own.items() if trips[name] > 1} for own in access.terms], access.offsets)
 
     def read(self, access: LinearAccess, inside: Collection[str]) -> LinearAccess:
         """How a reader whose loops `inside` move the box's elements reads the storage."""

@@ -37,7 +37,7 @@ from tensorlang.ir.integers import ARITHMETIC, ASSUMED_EXTENT, COMPARE
 from tensorlang.ir.linear import linear
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import axes_of, loads_of, rewrite, walk
+from tensorlang.ir.traverse import axes_of, reads_data, rewrite, walk
 from tensorlang.schedules.model.domains import Domain, conditions_on, cut_loops, cuts
 from tensorlang.schedules.model.hints import hinted
 from tensorlang.schedules.model.latencies import latencies
@@ -251,7 +251,7 @@ class _Reader:
                 self.made |= dict.fromkeys((buffer.name for buffer in buffers), frozenset(name for name, *_ in self.around))
                 yield from self.parts(body)
             case If(cond, then, orelse):
-                jumps = any(True for _ in loads_of(cond))
+                jumps = reads_data(cond)
                 self.jumps += jumps
                 yield from self.parts(then if orelse is None or self._told(cond) else orelse)
                 self.jumps -= jumps
@@ -294,7 +294,7 @@ class _Reader:
         self.count += 1
         counted = Operations(self._axis, partial(self._access, reads=True, writes=False), self.made, self.numbering)
         operations = counted.count(store.values)
-        read, told = tuple(counted.reads.values()), [part for part in store.index if any(True for _ in loads_of(part))]
+        read, told = tuple(counted.reads.values()), [part for part in store.index if reads_data(part)]
         operations += counted.count(told)
         work, kinds = dict(counted.work), (counted.sums, counted.light)
         combines = store.reducer is not None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from tensorlang import ir
 from tensorlang.ir import Alloc, Axis, Block, Buffer, Compare, Expr, For, If, Nest, Prefetch, Relation, Stmt, Store, allocate, block
@@ -76,7 +77,8 @@ def raised(nest: Nest, place: Placement, keep: int, loop: str = "") -> Nest:
         scoped = replace(nest, relations=tuple(relations))
         copies = clone(scoped, f"{place.stage}.init" if first else place.stage, dims, [around.loop for around in outer], follow=False)
         relations = _following(relations, part, copies)
-        body = _stored(map_expressions(part, copies.of), local, offsets(copies.loops))
+        own = partial(_after, offsets(copies.loops))
+        body = _stored(map_expressions(map_expressions(part, copies.of), reading(local, own)), local, own(()))
         for test in [*within, *(() if first else conditions)]:
             body = If(copies.of(test), body)
         body = copies.in_loops(body)
@@ -84,14 +86,13 @@ def raised(nest: Nest, place: Placement, keep: int, loop: str = "") -> Nest:
             body = If(copies.of(test), body)
         parts.append(body)
         relations += copies.relations
-    here = offsets(dims)
 
     def with_producer(rest: Stmt) -> Stmt:
         return allocate(local.values(), block(*parts, rest))
 
     return replace(
         nest,
-        body=with_stage_moved(nest.body, place, start, local, lambda index: (*here, *index), with_producer),
+        body=with_stage_moved(nest.body, place, start, local, partial(_after, offsets(dims)), with_producer),
         relations=tuple(relations),
     )
 
@@ -132,6 +133,10 @@ def _following(relations: Sequence[Relation], part: Stmt, copies: Clone) -> list
 def _roomy(buffer: Buffer, shape: tuple[Expr, ...]) -> Buffer:
     """A buffer of a larger shape, which no longer has to fit where the small one lived."""
     return replace(buffer, shape=shape, memory="auto" if buffer.memory in ("register", "stack") else buffer.memory)
+
+
+def _after(leading: tuple[Expr, ...], index: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    return (*leading, *index)
 
 
 def _stored(part: Stmt, local: dict[str, Buffer], leading: tuple[Expr, ...]) -> Stmt:
@@ -205,7 +210,7 @@ def _covering(nest: Nest, place: Placement, box: StoredBox, local: dict[str, Buf
             return replace(found, buffers=tuple(local[buffer.name] for buffer in found.buffers), index=index)
 
         moved = edit_loops(edit_stores(part, store), lambda found, ends=ends: found.loop in ends, whole)  # type: ignore[misc]
-        parts.append(_unhinted(moved, local))
+        parts.append(_unhinted(map_expressions(moved, reading(local, box.whole)), local))
     return parts
 
 

@@ -8,14 +8,15 @@ loops of its own: its values depend on the loops of its consumer.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
 from tensorlang import ir
 from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.rules import FALSE, TRUE
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, allocate
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, allocate, const
+from tensorlang.ir.linear import linear
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import bounds, closure, equations, in_scope, sides
 from tensorlang.ir.traverse import axes_of, expressions, map_children, map_expressions, map_statements, statements, substitute, unless_empty
@@ -122,10 +123,20 @@ def values_of(nest: Nest, place: Placement) -> tuple[Expr, ...]:
             if (isinstance(stmt, For) and stmt.loop in boxed) or (isinstance(stmt, Prefetch) and stmt.buffer.name in own):
                 continue
             if isinstance(stmt, Store) and stmt.stage in place.own:
-                found += stmt.values
+                found += (_beside(value, stmt.index, own) for value in stmt.values)
             else:
                 found += expressions(stmt)
     return tuple(found)
+
+
+def _beside(value: Expr, index: tuple[Expr, ...], own: Collection[str]) -> Expr:
+    """A value that reads what it makes at its own place, where it does so, as if that was the first: the box says where that is."""
+    value = map_children(value, lambda part: _beside(part, index, own))
+    if not isinstance(value, Load) or getattr(value.buffer, "name", "") not in own:
+        return value
+    return replace(
+        value, index=tuple(const(0) if linear(here) == linear(there) else here for here, there in zip(value.index, index, strict=True))
+    )
 
 
 def is_implicit(nest: Nest, place: Placement) -> bool:

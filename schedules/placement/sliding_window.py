@@ -27,7 +27,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Load, Nest, Select, SplitRelation, WindowRelation
 from tensorlang.ir.linear import Linear, linear
 from tensorlang.ir.relations import closure, in_scope
-from tensorlang.ir.traverse import axes_of, loads_of, map_children, map_expressions, statements
+from tensorlang.ir.traverse import axes_of, map_children, map_expressions, reads_data, statements
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.placement.producer_placement import Placement, StoredBox, box_of, dimensions, is_implicit, placement_of
@@ -125,7 +125,7 @@ def _step(nest: Nest, side: _Side | None, loop: For) -> int | None:
 def _coefficient(nest: Nest, form: Linear, loop: For) -> int | None:
     """The factor of a loop in a form; None where it also stands inside an atom."""
     for atom in form.terms:
-        hidden = any(True for _ in loads_of(atom)) or loop.loop in closure(nest, axes_of(atom))
+        hidden = reads_data(atom) or loop.loop in closure(nest, axes_of(atom))
         if atom != Axis(loop.loop) and hidden:
             return None
     return form.terms.get(Axis(loop.loop), 0)
@@ -154,7 +154,7 @@ def _steady(nest: Nest, place: Placement, at: int) -> bool:
     whole = _absolute(nest, place, start)
     if any(start.loop in known for _, known in place.conditions) or whole is None or is_implicit(nest, whole):
         return False
-    if any(isinstance(part, If) and any(True for _ in loads_of(part.cond)) for part in statements(start.body)):
+    if any(isinstance(part, If) and reads_data(part.cond) for part in statements(start.body)):
         return False
     own = place.names.union(*(allocated_names(part) for part in place.parts))
     wanted = {access.buffer.name for part in place.parts for access in accesses(part)} - own

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from tensorlang.ir import Nest
 from tensorlang.ir.printer import text
-from tensorlang.ir.traverse import loads_of
+from tensorlang.ir.traverse import reads_data
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.legality.in_bounds import is_whole_axis, place_facts, sides_left
@@ -33,7 +33,7 @@ def require_whole_reads(nest: Nest, place: Placement, box: StoredBox, loop: str 
             continue
         facts = place_facts(nest, access.loops, access.conditions)
         for part, end in zip(box.whole(access.index), box.ends, strict=True):
-            if any(True for _ in loads_of(part)) or is_whole_axis(part, end, access.loops, nest.relations):
+            if reads_data(part) or is_whole_axis(part, end, access.loops, nest.relations):
                 continue
             if sides_left((part,), (end,), facts):
                 raise Refusal(

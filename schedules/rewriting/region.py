@@ -16,7 +16,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Const, Expr, For, FuseRelation, Nest, Select, SplitRelation, WindowRelation
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.relations import derived_values
-from tensorlang.ir.traverse import axes_of, loads_of, map_children, substitute
+from tensorlang.ir.traverse import axes_of, map_children, reads_data, substitute
 from tensorlang.schedules.rewriting import edit
 
 
@@ -266,7 +266,7 @@ def _use(nest: Nest, index: Expr, loops: Sequence[For], outer: tuple[str, ...], 
             form, extent, clamped = _relaxed(_Use(form, spread + 1, clamped), last)
             spread = extent - 1
     for rest in form.terms:
-        if axes_of(rest) - set(outer) or any(True for _ in loads_of(rest)):
+        if axes_of(rest) - set(outer) or reads_data(rest):
             return None  # a loaded index may be readable only under the conditions of its use
     return _Use(form, spread + 1, clamped)
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from tensorlang.ir import Buffer, Const, Expr
-from tensorlang.ir.traverse import loads_of
+from tensorlang.ir.traverse import reads_data
 
 FEATURE: Final = "avx512vbmi"
 """What a processor is told to have whose one instruction picks 64 bytes out of 128."""
@@ -18,7 +18,7 @@ MOST: Final = 256
 
 def small_table(buffer: Buffer, index: tuple[Expr, ...], isa: Collection[str]) -> int:
     """The bytes of a table that registers of a processor hold and that is read where data tell; 0 of another buffer."""
-    told, of_bytes = any(True for part in index for _ in loads_of(part)), buffer.dtype.is_integer and buffer.dtype.bytes == 1
+    told, of_bytes = any(map(reads_data, index)), buffer.dtype.is_integer and buffer.dtype.bytes == 1
     if FEATURE not in isa or not (told and of_bytes and len(buffer.shape) == len(buffer.in_memory) == 1):
         return 0
     extent = buffer.shape[0]

@@ -34,6 +34,7 @@ from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, PointCosts
 from tensorlang.schedules.strategies.preparation.digits import split_digits
 from tensorlang.schedules.strategies.preparation.interleave import interleave_operands
 from tensorlang.schedules.strategies.preparation.joins import join_reductions
+from tensorlang.schedules.strategies.preparation.narrowing import narrow_integers
 from tensorlang.schedules.strategies.preparation.recomputing import Recomputing
 from tensorlang.schedules.strategies.preparation.unfolding import Unfolding
 from tensorlang.schedules.strategies.processor import Processor
@@ -74,6 +75,7 @@ class ProgramStrategy:
             return self.prepared
         s = Schedule(self.program)
         inline_pointwise(s)
+        narrow_integers(s)
         s, blocks = split_digits(join_reductions(raise_contractions(s), self.machine), self.machine), RowBlocks()
         if not self.placed:
             s, blocks = block_rows(s, self.machine)

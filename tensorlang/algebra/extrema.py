@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from tensorlang.algebra.bounds import Bounds
 from tensorlang.ir import Binary, Expr
 from tensorlang.ir.dtype import INT64
-from tensorlang.ir.traverse import axes_of, dtype_of, loads_of
+from tensorlang.ir.traverse import axes_of, dtype_of, reads_data
 
 NeverGreater: TypeAlias = Callable[[Expr, Expr], bool]
 """Is the first of two never greater than the second?"""
@@ -18,7 +18,7 @@ def is_clamp(node: Expr) -> bool:
     """Is it an extremum that axes decide, and no data?"""
     if not (isinstance(node, Binary) and node.op in ("min", "max") and dtype_of(node) == INT64 and axes_of(node)):
         return False
-    return not any(True for _ in loads_of(node))
+    return not reads_data(node)
 
 
 def side_of(node: Binary, never_greater: NeverGreater) -> Expr:

@@ -20,7 +20,7 @@ from tensorlang.errors import DefinitionError
 from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, Load, Reduce
 from tensorlang.ir.linear import Linear, linear
 from tensorlang.ir.printer import short, text
-from tensorlang.ir.traverse import walk
+from tensorlang.ir.traverse import reads_data, walk
 
 
 def check_stage(stage: Stage) -> None:
@@ -137,7 +137,7 @@ def _outside(what: str, does: str, load: Load, position: int, question: Question
     at = [f"{short(name)} = {found.point[name]}" for name in shown]
     at += [f"{element} = {value}" for element, value in found.data.items()]
     verb, hint = "read" if does == "reads" else "written", _hint(does, index, [name for name in shown if name not in axes])
-    place = f"at {', '.join(at)}" if at else "for some data" if _reads(index) else "at every point"
+    place = f"at {', '.join(at)}" if at else "for some data" if reads_data(index) else "at every point"
     return f"{spelled} outside {tensor}: {place}, axis {position} is {verb} at {found.value[0]}; {limit}{hint}"
 
 
@@ -147,14 +147,10 @@ def _matters(name: str, question: Question) -> bool:
     return any(isinstance(node, (Axis, Dim)) and node.name == name for expr in told for node in walk(expr))
 
 
-def _reads(index: Expr) -> bool:
-    return any(isinstance(node, Load) for node in walk(index))
-
-
 def _hint(does: str, index: Expr, dims: Sequence[str] = ()) -> str:
     if does == "writes":
         return "keep the index inside with tl.clamp, or write under where= with a condition on it"
-    if _reads(index):
+    if reads_data(index):
         return "keep a data-dependent index inside with tl.clamp, or read under a condition on the same expression"
     bound = f"bound the dim, as in tl.dim({dims[0]!r}, least, most), " if dims else ""
     return f"read it under tl.select with a condition, restrict the axis, {bound}or pad the tensor with tl.pad"

@@ -90,10 +90,11 @@ class Param:
 
 @frozen
 class Load:
-    """One element of a buffer."""
+    """One element of a buffer; does it `exist` for sure, so that it may be read where nobody asks for it? (Told by lowering.)"""
 
     buffer: Source
     index: tuple[Expr, ...]
+    exists: bool = False
 
 
 @frozen

@@ -12,7 +12,7 @@
                    outer = outer_lo + fused // extent, inner = inner_lo + fused % extent
              | WindowRelation(parent, inner, base, hi, tail)
                    parent = base + inner                                               parent < hi
-    expr     = Const(value, dtype) | Axis(name) | Dim(name, least, most) | Param(name, dtype) | Load(buffer, index*)
+    expr     = Const(value, dtype) | Axis(name) | Dim(name, least, most) | Param(name, dtype) | Load(buffer, index*, exists)
              | Cast(value, dtype) | Unary(op, value) | Binary(op, left, right) | Compare(op, left, right)
              | Select(cond, yes, no) | Call(function, args) | Reduce(reducer, values, axes, where?, component)
 

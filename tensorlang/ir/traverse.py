@@ -108,7 +108,7 @@ def _over(expr: Expr, old: tuple[Expr, ...], new: tuple[Expr, ...]) -> Expr:
         case Compare():
             return Compare(expr.op, new[0], new[1])
         case Load():
-            return Load(expr.buffer, new)
+            return Load(expr.buffer, new, expr.exists and new == old)
         case Cast():
             return Cast(new[0], expr.dtype)
         case Unary():
@@ -176,7 +176,7 @@ def _label(expr: Expr) -> tuple[object, ...]:
         case Const():
             return repr(expr.value), expr.dtype
         case Load():
-            return (id(expr.buffer),)
+            return id(expr.buffer), expr.exists
         case Param():
             return expr.name, expr.dtype
         case Call():
@@ -259,6 +259,11 @@ def axes_of(expr: Expr) -> frozenset[str]:
 def loads_of(expr: Expr) -> Iterator[Load]:
     """Every load in an expression, also those inside indices."""
     return (node for node in walk(expr) if isinstance(node, Load))
+
+
+def reads_data(expr: Expr) -> bool:
+    """Does data tell its value, so that it is not known where the loops stand?"""
+    return any(isinstance(node, Load) for node in walk(expr))
 
 
 def substatements(stmt: Stmt) -> tuple[Stmt, ...]:

@@ -17,7 +17,7 @@ from tensorlang import ir
 from tensorlang.definition.first_use import by_first_use
 from tensorlang.definition.naming import of_component, tensor_names
 from tensorlang.definition.tensor import Placeholder, Stage, Tensor, as_outputs, definitions, operands
-from tensorlang.ir.traverse import axes_of, loads_of, walk
+from tensorlang.ir.traverse import axes_of, loads_of, reads_data, walk
 from tensorlang.kernels.wanted import wanted
 from tensorlang.ops.spec import Spec
 
@@ -110,7 +110,7 @@ def _relations(stage: Stage) -> list[tuple[Tensor, Relation]]:
 
 def _relation(stage: Stage, indices: set[tuple[ir.Expr, ...]]) -> Relation:
     parts = [part for index in indices for part in index]
-    if any(True for part in parts for _ in loads_of(part)):
+    if any(map(reads_data, parts)):
         return "data"
     if len(indices) > 1 or any(axes_of(part) - set(stage.axes) for part in parts):
         return "several"

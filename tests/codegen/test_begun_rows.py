@@ -72,6 +72,16 @@ def test_one_tile_of_a_row_asks(end: str, clamped: bool) -> None:
     assert _rows_of(tiled(rows(end, clamped), 16).nest) == [(False, True), (True, True), (False, False)]
 
 
+def test_one_tile_asks_where_most_of_a_row_lies_behind_the_end() -> None:
+    """What holds in the middle of the loops is the end of the rows here: what comes before has a part that asks nothing as well."""
+    x = tl.placeholder((N,), name="X")
+    short = tl.compute((N // 2 + 20, N), lambda t, i: tl.select(i + 2 * t < N, x[i + 2 * t], 0.0), name="Z")
+    assert _rows_of(tiled(short, 16).nest) == [(False, True), (True, True), (False, False)]
+    data = np.random.default_rng(0).random(N).astype("f4")
+    t, i = np.ogrid[: N // 2 + 20, :N]
+    np.testing.assert_array_equal(tl.build(tiled(short, 16))(data), np.where(i + 2 * t < N, data[(i + 2 * t) % N], 0))
+
+
 def test_what_no_lane_asks_is_not_worth_the_code() -> None:
     """A comparison for each element, beside three copies of the loop."""
     assert len(_rows_of(tl.Schedule(rows("reversed", False)).nest)) <= 2

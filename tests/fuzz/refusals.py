@@ -32,7 +32,7 @@ import numpy as np
 from tensorlang import ir
 from tensorlang.algebra.polyhedra import find
 from tensorlang.ir import Compare, Const, Dim, Expr, If, Load, Nest, Select, Store
-from tensorlang.ir.traverse import expressions, loads_of, statements, walk
+from tensorlang.ir.traverse import expressions, reads_data, statements, walk
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality import dependences
 from tests.oracle.marks import marked
@@ -224,14 +224,14 @@ def refused(before: Nest, directive: Any, bound: int) -> dict[str, Any] | None:
 def data_dependent(nest: Nest) -> bool:
     """Does an index, or a condition, depend on data?"""
     for part in statements(nest.body):
-        if isinstance(part, If) and any(True for _ in loads_of(part.cond)):
+        if isinstance(part, If) and reads_data(part.cond):
             return True
-        if isinstance(part, Store) and any(True for index in part.index for _ in loads_of(index)):
+        if isinstance(part, Store) and any(map(reads_data, part.index)):
             return True
         for expr in expressions(part):
             for node in walk(expr):
-                if isinstance(node, Load) and any(True for index in node.index for _ in loads_of(index)):
+                if isinstance(node, Load) and any(map(reads_data, node.index)):
                     return True
-                if isinstance(node, Select) and any(True for _ in loads_of(node.cond)):
+                if isinstance(node, Select) and reads_data(node.cond):
                     return True
     return False

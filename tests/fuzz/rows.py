@@ -214,6 +214,11 @@ def partition(view: View) -> Step:
     return call("partition", view.loop().loop, **({"across": view.rng.choice(loops).loop} if view.rng.random() < 0.5 else {}))
 
 
+def narrow(view: View) -> Step:
+    """A stage in fewer bits."""
+    return call("narrow", view.rng.choice([*view.computed(), *view.results()]))
+
+
 def shift(view: View) -> Step:
     """A loop that counts from elsewhere."""
     return call("shift", view.loop().loop, view.rng.choice((-3, -1, 0, 1, 2, 7)))
@@ -256,6 +261,7 @@ ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
     "peel": (peel, 3),
     "partition": (partition, 3),
     "shift": (shift, 2),
+    "narrow": (narrow, 2),
 }
 LOOPS: Final = ("loop", "at", "by", "outer", "inner", "first", "second", "after", "before")
 

@@ -27,7 +27,7 @@ import numpy as np
 from tensorlang.errors import InternalError
 from tensorlang.ir import Binary, Buffer, Call, Cast, Compare, Const, Expr, For, Load, Nest, Select, Stmt, Store, Unary
 from tensorlang.ir.dtype import DType
-from tensorlang.ir.traverse import dtype_of, walk
+from tensorlang.ir.traverse import dtype_of, reads_data
 from tensorlang.semantics import arithmetic, nest_interpreter, scalars
 from tests.oracle.components import apart, forgiving
 from tests.oracle.turns import in_turn, turn_of
@@ -345,7 +345,7 @@ class Tagger(nest_interpreter._Machine):
     def tagged(self, expr: Expr) -> Callable[[], int]:
         """What gives the tag of an expression."""
         terms = self.terms
-        if not any(isinstance(node, Load) for node in walk(expr)):
+        if not reads_data(expr):
             plain, of = self.value(expr), str(dtype_of(expr))
             return lambda: terms.literal(of, plain())
         match expr:

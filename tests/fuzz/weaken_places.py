@@ -10,7 +10,7 @@ from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Alloc, Binary, Block, Compare, Expr, For, If, Stmt
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, loads_of
+from tensorlang.ir.traverse import axes_of, reads_data
 from tensorlang.schedules.rewriting.edit import literal_extent
 
 from .weaken import in_nest
@@ -66,7 +66,7 @@ def versions_swapped(nest: Any) -> Any:
 
 
 def data_conditions_lost(part: Stmt) -> Stmt:
-    return part.then if isinstance(part, If) and part.orelse is None and any(True for _ in loads_of(part.cond)) else part
+    return part.then if isinstance(part, If) and part.orelse is None and reads_data(part.cond) else part
 
 
 def chosen_or_not(old: Any, self: Any, reduce: Any) -> Any:

@@ -54,6 +54,13 @@ def bytes_product() -> Any:
     return tl.compute((4, 16), lambda i, j: tl.sum(tl.cast(a[i, k], "int32") * tl.cast(b[j, k], "int32"), axis=k), name="C")
 
 
+def grey_steps() -> Any:
+    """Differences of bytes, said in 32 bits."""
+    image = tl.placeholder((4, 9), "uint8", name="I")
+    g = tl.compute((4, 9), lambda i, j: tl.cast(image[i, j], "int32") * 77 >> 8, name="g")
+    return tl.compute((4, 8), lambda i, j: tl.cast(tl.abs(g[i, j + 1] - g[i, j]), "uint8"), name="E")
+
+
 def any_length() -> Any:
     """An extent that is known at run time."""
     n = tl.dim("n")
@@ -111,4 +118,5 @@ SCHEDULES: Final[dict[str, tuple[Any, tuple[tuple[Any, ...], ...]]]] = {
     "rfactor": (row_sums(), (("split", "k", 8), ("rfactor", "k_o"))),
     "decompose_reduction": (matmul(4, 6, 8), (("reorder", "C.i", "C.k", "C.j"), ("decompose_reduction", "k"))),
     "join_reductions": (sum_and_squares(), (("join_reductions", "S", "Q"),)),
+    "narrow": (grey_steps(), (("narrow", "g"), ("narrow", "E"))),
 }

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Load, Nest, Select, Unary
-from tensorlang.ir.traverse import children, loads_of
+from tensorlang.ir.traverse import children, loads_of, reads_data
 
 from .flow import Instance, TooMuch, flow
 from .marks import Statement, is_constant, statements_of
@@ -107,7 +107,7 @@ class Relations:
                 return f"{op}({self.integer(left, names)}, {self.integer(right, names)})"
             case Unary("neg", value):
                 return f"(-{self.integer(value, names)})"
-            case Cast(value, to) if to == "int64" and not any(True for _ in loads_of(value)):
+            case Cast(value, to) if to == "int64" and not reads_data(value):
                 return self.integer(value, names)
             case _:
                 raise Unknown

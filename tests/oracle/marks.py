@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, const
-from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, map_children, statements, walk
+from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, map_children, reads_data, statements, walk
 
 PREFIX: Final = "mark of "
 
@@ -45,14 +45,9 @@ class Statement:
         where it copies from depends on that besides.
         """
         values = self.store.values
-        copies = len(values) == 1 and isinstance(values[0], Load) and not any(map(loads_in, values[0].index))
+        copies = len(values) == 1 and isinstance(values[0], Load) and not any(map(reads_data, values[0].index))
         handed = all(map(is_constant, values)) or copies
         return self.store.reducer is not None or not handed
-
-
-def loads_in(value: Expr) -> bool:
-    """Does an expression read memory?"""
-    return any(True for _ in loads_of(value))
 
 
 def is_constant(value: Expr) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tensorlang.ir import For, Stmt, Store
-from tensorlang.ir.traverse import loads_of, substatements
+from tensorlang.ir.traverse import reads_data, substatements
 
 
 def told(store: Store) -> bool:
     """Do data tell which element it is?"""
-    return any(True for part in store.index for _ in loads_of(part))
+    return any(map(reads_data, store.index))
 
 
 def in_turn(stmt: Stmt) -> Iterator[int]:

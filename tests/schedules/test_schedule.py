@@ -263,3 +263,36 @@ def test_whether_a_tile_would_be_accepted_is_what_its_method_says() -> None:
         with pytest.raises((tl.ScheduleError, TypeError)) as refused:
             s.tile(*given)
         assert getattr(refused.value, "code", "TL-S005") == code
+
+
+def test_directives_together_are_all_applied_or_none() -> None:
+    s = tl.Schedule(matmul(37, 53, 29))
+    s.split("i", 6)
+    kept, nest = s.directives, str(s)
+
+    def refused() -> None:
+        with s.together():
+            s.split("k", 4)
+            s.vectorize("j")
+            s.split("i_i", 16, "exact")
+
+    with pytest.raises(tl.ScheduleError, match="16"):
+        refused()
+    assert (s.directives, str(s)) == (kept, nest)
+    with s.together():
+        s.split("k", 4)
+        s.vectorize("j")
+    assert len(s.directives) == len(kept) + 2
+
+
+def test_whatever_is_raised_takes_back_directives_together() -> None:
+    s = tl.Schedule(matmul(37, 53, 29))
+
+    def interrupted() -> None:
+        with s.together():
+            s.split("i", 6)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not s.directives

@@ -130,11 +130,19 @@ def test_symbolic_recurrences_are_scheduled_too(size: int) -> None:
     check(s, dims={"n": size, "m": size + 2})
 
 
-@pytest.mark.parametrize("directive", ["compute_at", "store_at", "compute_inline", "compute_root"])
-def test_a_recurrence_is_computed_whole_and_in_order(directive: str) -> None:
+@pytest.mark.parametrize(
+    ("directive", "says"),
+    [
+        ("compute_at", "reads its own elements"),
+        ("store_at", "computed whole; compute_at it first"),
+        ("compute_inline", "reads its own elements"),
+        ("compute_root", "computed whole already"),
+    ],
+)
+def test_a_recurrence_is_computed_whole_and_in_order(directive: str, says: str) -> None:
     s = tl.Schedule(recurrence(read=True))
     args = ("Y", "Z.t") if directive.endswith("at") else ("Y",)
-    refused(s, directive, *args, code="TL-S301", says="reads its own elements")
+    refused(s, directive, *args, code="TL-S301", says=says)
 
 
 @pytest.mark.parametrize(

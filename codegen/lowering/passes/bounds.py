@@ -19,7 +19,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.codegen.lowering.passes.effect_conditions import effect_conditions
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt
 from tensorlang.ir.linear import Linear, bound_terms, expression, linear
-from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, map_statements, walk
+from tensorlang.ir.traverse import axes_of, dtype_of, map_statements, reads_data, walk
 
 
 def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset(), known: frozenset[str] = frozenset()) -> Stmt:
@@ -38,14 +38,14 @@ def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset(), known: frozenset[st
         if _implied(stmt, condition):
             continue
         stays = stmt.kind == "vector" or (stmt.kind == "tensor" and not axes_of(condition) <= known | {stmt.loop})
-        data = any(True for _ in loads_of(condition))  # `passes.ranges` has seen those
+        data = reads_data(condition)  # `passes.ranges` has seen those
         tight = None if stays or data or axes_of(condition) & lanes else bounded(loop, condition)
         if tight is None:
             kept.append(condition)
         else:
             loop = tight
     for condition in effect_conditions(body) if not lanes and stmt.kind in ("serial", "parallel") else ():
-        data = any(True for _ in loads_of(condition))
+        data = reads_data(condition)
         tight = None if data or _implied(loop, condition) else bounded(loop, condition)
         loop = loop if tight is None else tight
     if len(kept) == len(conditions):

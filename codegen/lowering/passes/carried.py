@@ -30,7 +30,7 @@ from tensorlang.ir import Axis, Binary, Block, Buffer, Call, Compare, Expr, For,
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.names import unique
-from tensorlang.ir.traverse import axes_of, children, loads_of, map_statements, rewrite, substitute, walk
+from tensorlang.ir.traverse import axes_of, children, map_statements, reads_data, rewrite, substitute, walk
 from tensorlang.schedules.legality.accesses import facts_of
 from tensorlang.schedules.legality.in_bounds import sides_left
 from tensorlang.schedules.rewriting.edit import literal_extent
@@ -84,7 +84,7 @@ def _read_before(store: Store, taken: set[str], facts: tuple[Expr, ...]) -> Iter
     """What a store's choices on data read, in temporaries, and then the store."""
     found: dict[Expr, Buffer] = {}
     for node in (node for value in store.values for node in walk(value)):
-        if not isinstance(node, Select) or not any(True for _ in loads_of(node.cond)):
+        if not isinstance(node, Select) or not reads_data(node.cond):
             continue
         sides = [part for side in (node.yes, node.no) for part in walk(side)]
         loads = dict.fromkeys(part for part in sides if isinstance(part, Load) and not _is_register(part))
@@ -104,7 +104,7 @@ def _is_register(load: Load) -> bool:
 
 def _exists(load: Load, facts: tuple[Expr, ...]) -> bool:
     """Is a read inside its buffer, whatever data says? Its index reads nothing."""
-    inside = isinstance(load.buffer, Buffer) and not any(True for part in load.index for _ in loads_of(part))
+    inside = isinstance(load.buffer, Buffer) and not any(map(reads_data, load.index))
     return inside and isinstance(load.buffer, Buffer) and not sides_left(load.index, load.buffer.shape, facts)
 
 

@@ -84,6 +84,11 @@ def _parted(stmt: Stmt, middle: Middle, depth: int) -> Stmt:
     if not (small or at_once):
         return replace(stmt, body=_parted(stmt.body, middle, depth))
     interior = _parted(_answered(stmt.body, answers), middle, depth + 1)
+    if main is not None and main.hi == stmt.hi:  # what comes before may be a loop of its own, most of which asks nothing either
+        first = replace(stmt, hi=simplify(Binary("min", main.lo, stmt.hi)))
+        begun = _begun(first, around, inside(first, around), depth)
+        if begun is not None:
+            return block(begun, replace(main, body=interior))
     edges = _by_lanes(_parted(stmt.body, middle, depth + 2))
     return _cut(stmt, tests, main, interior, edges, in_three=at_once and not (small and _has_many(stmt)))
 
@@ -96,10 +101,8 @@ def _begun(loop: For, around: Middle, middle: Middle, depth: int) -> Stmt | None
     begin = inside(replace(loop, hi=Binary("add", loop.lo, const(1))), around)
     if loop.kind != "serial" or instructions(loop.body) > MAX_VERSIONED >> depth:
         return None
-    answers, lanes = (
-        answers_of(loop, begin),
-        {part.loop for part in statements(loop.body) if isinstance(part, For) and part.kind == "vector"},
-    )
+    answers = answers_of(loop, begin)
+    lanes = {part.loop for part in statements(loop.body) if isinstance(part, For) and part.kind == "vector"}
     forms = [test for answer in answers.values() for test in answer.tests]
     if not any(axes_of(node) & lanes for node in answers) or not forms or not is_most(loop, forms, middle, SHARE):
         return None

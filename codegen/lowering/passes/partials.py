@@ -50,7 +50,7 @@ from tensorlang.ir import (
 from tensorlang.ir.dtype import INT32
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.names import unique
-from tensorlang.ir.traverse import axes_of, loads_of, map_expressions, map_statements, statements, substitute
+from tensorlang.ir.traverse import axes_of, map_expressions, map_statements, reads_data, statements, substitute
 from tensorlang.language.reduction import single
 from tensorlang.schedules.legality.accesses import facts_of
 from tensorlang.schedules.legality.in_bounds import sides_left
@@ -134,7 +134,7 @@ def _only_sometimes(stmt: Stmt, store: Store, facts: tuple[Expr, ...]) -> bool:
     """Does a condition within `stmt` stand between the element of the store and being out of bounds?"""
     if not any(isinstance(part, If) for part in statements(stmt)):
         return False
-    read = any(True for part in store.index for _ in loads_of(part))
+    read = any(map(reads_data, store.index))
     return read or bool(sides_left(store.index, store.buffers[0].shape, facts))
 
 

@@ -19,7 +19,7 @@ from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, For, If, Sele
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.integers import ARITHMETIC, COMPARE, EXTENT_OPERATORS
 from tensorlang.ir.linear import Linear, expression, linear
-from tensorlang.ir.traverse import axes_of, dtype_of, expressions, loads_of, nodes, rewrite, substatements
+from tensorlang.ir.traverse import axes_of, dtype_of, expressions, nodes, reads_data, rewrite, substatements
 
 MAX_QUESTIONS: Final = 64
 USUAL: Final = 1024
@@ -98,7 +98,7 @@ def _search(stmt: Stmt, loop: For, inner: Loops, middle: Middle, found: _Found) 
 def _chooses_reads(expr: Expr) -> bool:
     """Does a read hang on a choice in the expression?"""
     choices = (node for node in nodes(expr) if isinstance(node, Select))
-    return any(True for choice in choices for side in (choice.yes, choice.no) for _ in loads_of(side))
+    return any(reads_data(side) for choice in choices for side in (choice.yes, choice.no))
 
 
 _LOW: Final = {"lt": 0, "ge": 0, "eq": 0, "ne": 0, "le": 1, "gt": 1, "min": 1, "max": 1}
@@ -113,7 +113,7 @@ def _answer(node: Expr, loop: For, inner: Loops, middle: Middle, *, reads: bool)
     Useful is what differs between lanes, and a comparison on which a read hangs. `reads`: some choice between reads is in the expression.
     """
     assert isinstance(node, (Binary, Compare))
-    if any(True for _ in loads_of(node)) or interval(node.left) is None or interval(node.right) is None:
+    if reads_data(node) or interval(node.left) is None or interval(node.right) is None:
         return None
     if isinstance(node, Binary) and _wraps(node):
         return _turn(node, loop, inner, middle)

@@ -25,7 +25,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Block, Compare, Const, Expr, For, If, Stmt
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.linear import linear
-from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, map_statements, substatements, substitute
+from tensorlang.ir.traverse import axes_of, dtype_of, map_statements, reads_data, substatements, substitute
 
 MOST_ROWS: Final = 16
 """Rows of a tile that gets versions, at most: as many as there are names of vector registers, or half of them."""
@@ -114,5 +114,5 @@ def _rows(loop: For, scope: frozenset[str]) -> _Rows | None:
     if form.terms.get(Axis(name)) != 1:
         return None
     count = simplify(Binary("sub", right, substitute(left, {name: ir.const(0)})))
-    known = axes_of(count) <= scope and not any(True for _ in loads_of(count))
+    known = axes_of(count) <= scope and not reads_data(count)
     return (count, int(most)) if known and Axis(name) not in linear(right).terms else None

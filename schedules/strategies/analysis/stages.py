@@ -58,6 +58,16 @@ class StageInfo:
         """Does data tell where it writes, or an expression over its loops, so that two iterations may write the same element?"""
         return any(axes_of(part) and not isinstance(part, Axis) for part in self.store.index)
 
+    @cached_property
+    def followed(self) -> frozenset[str]:
+        """The loops over its elements along which it reads of what it makes the same place alone: all of one that is no recurrence."""
+        own = {buffer.name for buffer in self.store.buffers}
+        read = [load.index for load in self.loads if tensor_of(load).name in own]
+        places = zip(self.store.index, *read, strict=True)
+        return frozenset(
+            axis.name for axis, *others in places if isinstance(axis, Axis) and all(linear(other) == linear(axis) for other in others)
+        )
+
     @property
     def turns(self) -> int:
         """How often all of it runs, with a guess for extents known only at run time."""

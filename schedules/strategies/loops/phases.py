@@ -21,7 +21,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Call, Compare, Const, Expr, For, Load, Select, Unary, const
 from tensorlang.ir.dtype import FLOAT32
 from tensorlang.ir.linear import linear
-from tensorlang.ir.traverse import axes_of, children, loads_of, substitute, walk
+from tensorlang.ir.traverse import axes_of, children, reads_data, substitute, walk
 from tensorlang.schedules.directives.loop_kinds import Unroll, Vectorize
 from tensorlang.schedules.directives.reorder import Reorder
 from tensorlang.schedules.legality.code_size import function_size
@@ -87,7 +87,7 @@ def _operations(expr: Expr) -> float:
     own = {Call: 1.0, Binary: 1.0, Unary: 1.0, Compare: 1.0, Select: 1.0}.get(type(expr), 0.0)
     if isinstance(expr, Call):
         own = float(function_size(expr, FLOAT32))
-    if not any(True for _ in loads_of(expr)):
+    if not reads_data(expr):
         return 0.0
     inside = () if isinstance(expr, Load) else children(expr)
     return own + sum(map(_operations, inside))

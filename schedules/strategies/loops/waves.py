@@ -9,6 +9,7 @@ Tile `i` of row `t` waits for those before it in its own row, and in the rows be
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from tensorlang.errors import ScheduleError
@@ -33,10 +34,7 @@ def _waves(rows: int, tiles: int, behind: int) -> Iterator[int]:
 
 def share_in_waves(s: Schedule, rows: str, tiles: str, behind: int) -> None:
     """Let threads share what is left of the loop `rows` in each wave of `tiles`, the loop inside it; nothing where that is refused."""
-    before = len(s.directives)
-    try:
+    with suppress(ScheduleError), s.together():
         s.skew(tiles, rows, behind)
         s.reorder(f"{tiles}_s", rows)
         s.parallel(rows)
-    except ScheduleError:
-        s.undo(len(s.directives) - before)

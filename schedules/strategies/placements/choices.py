@@ -10,13 +10,13 @@ keeps. These are the choices of Halide (Ragan-Kelley et al. 2013), with the grou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from tensorlang.ir import Axis, Expr, For
-from tensorlang.ir.traverse import axes_of, depth
+from tensorlang.ir import Axis, For
+from tensorlang.ir.traverse import depth
 from tensorlang.schedules.directives.compute_at import ComputeAt
 from tensorlang.schedules.directives.compute_inline import ComputeInline
 from tensorlang.schedules.directives.reorder import Reorder
@@ -31,9 +31,11 @@ from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_litera
 from tensorlang.schedules.strategies.loops.phases import TOGETHER
 from tensorlang.schedules.strategies.loops.thread_loop import of_threads, parallelize
 from tensorlang.schedules.strategies.placements.contractions import PlacedContraction
+from tensorlang.schedules.strategies.placements.reads import Reads
 from tensorlang.schedules.strategies.placements.windows import PlacedWindow
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy
+from tensorlang.schedules.strategies.rows.transpose import Transpose
 from tensorlang.system.lazy import cached_property
 
 INLINED: Final = "inlined"
@@ -43,7 +45,7 @@ FUSED: Final = "fused"
 """In the tiles from which its one reader is computed."""
 STRIPS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 """Rows of a strip that are worth trying."""
-PLACEABLE: Final = RowVectors | PlacedWindow | PlacedContraction
+PLACEABLE: Final = RowVectors | PlacedWindow | PlacedContraction | Transpose
 """The ways to run a stage that can be placed."""
 PIECE: Final = 256
 """Elements that count as a row where strips are cut from the loop of the lanes."""
@@ -106,7 +108,7 @@ class Placements:
             fuses = _is_fusible(info, rows[name], found[name], stages, rows)
             chosen = ((INLINED, inlines), (STRIP, strips), (FUSED, fuses), (WHOLE, True))
             places[name] = tuple(place for place, possible in chosen if possible)
-        reads, placed = _Reads(stages), {name for name, own in places.items() if STRIP in own}
+        reads, placed = Reads(stages), {name for name, own in places.items() if STRIP in own}
         results = {name: reads.strip_loops(name, placed, _lanes(rows[name])) for name in stages}
         results = {name: loops for name, loops in results.items() if loops and name not in parts}
         return cls(stages, rows, places, found, results) if results else None
@@ -267,6 +269,8 @@ class Placements:
     def rows_in(self, s: Schedule, name: str) -> RowStrategy:
         """The rows of a stage as they stand: where strips are cut from the loop of its lanes, this is what is left of it."""
         rows, loops = self.rows[name], s.loops(name)
+        if isinstance(rows, Transpose):
+            return rows.standing(s)
         lanes = _lanes(rows)
         if not isinstance(rows, RowVectors) or lanes is None or lanes in loops:
             return rows
@@ -275,11 +279,13 @@ class Placements:
 
 def _lanes(rows: RowStrategy) -> str | None:
     """The loop whose iterations become lanes."""
-    return rows.vector.loop if isinstance(rows, PLACEABLE) and rows.vector is not None else None
+    return rows.vector.loop if isinstance(rows, RowVectors | PlacedWindow | PlacedContraction) and rows.vector is not None else None
 
 
 def _readers(s: Schedule, info: StageInfo) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(stage.removesuffix(".init") for stage, _ in readers(s.nest, info.store.buffers)))
+    """The other stages that read what a stage makes."""
+    found = dict.fromkeys(stage.removesuffix(".init") for stage, _ in readers(s.nest, info.store.buffers))
+    return tuple(name for name in found if name != info.name)
 
 
 def _is_fusible(
@@ -306,7 +312,7 @@ def _made(info: StageInfo) -> frozenset[str]:
 
 
 def _is_placeable(info: StageInfo, rows: RowStrategy) -> bool:
-    """Does a stage compute a box of one tensor, or of several those of a window, each element from other tensors alone?"""
+    """Does a stage compute a box of one tensor, or of several those of a window, of what the box holds and of other tensors alone?"""
     own = _made(info)
     return (
         isinstance(rows, PLACEABLE)
@@ -316,59 +322,5 @@ def _is_placeable(info: StageInfo, rows: RowStrategy) -> bool:
         and not info.ragged.bounded
         and all(isinstance(part, Axis) for part in info.store.index)
         and {loop.loop for loop in info.outer} == {part.name for part in info.store.index if isinstance(part, Axis)}
-        and not any(tensor_of(load).name in own for load in info.loads)
+        and bool(info.followed)
     )
-
-
-@dataclass(frozen=True)
-class _Reads:
-    """Along which loops stages read one another, and along which of these an iteration reads several elements."""
-
-    stages: Mapping[str, StageInfo]
-
-    @cached_property
-    def makers(self) -> Mapping[str, str]:
-        """The stage that computes a tensor, by the tensor's name."""
-        return {buffer.name: name for name, info in self.stages.items() for buffer in info.store.buffers}
-
-    def of(self, name: str) -> dict[str, tuple[tuple[Expr, ...], ...]]:
-        """The different indices at which a stage reads others, by these."""
-        found: dict[str, dict[tuple[Expr, ...], None]] = {}
-        for load in self.stages[name].loads:
-            if tensor_of(load).name in self.makers:
-                found.setdefault(self.makers[tensor_of(load).name], {})[load.index] = None
-        return {made: tuple(indices) for made, indices in found.items()}
-
-    @cached_property
-    def _halos(self) -> dict[tuple[str, str], bool]:
-        return {}
-
-    def has_halo(self, name: str, loop: str) -> bool:
-        """Does an element need several elements of some stage before it, along a loop?"""
-        key = name, loop
-        if key not in self._halos:
-            self._halos[key] = False  # stages do not read themselves
-            self._halos[key] = any(
-                len(forms) > 1 or not isinstance(forms[0], Axis) or self.has_halo(made, own)
-                for made, indices in self.of(name).items()
-                for forms, own in zip(map(_distinct, zip(*indices, strict=True)), _axes(self.stages[made]), strict=False)
-                if any(loop in axes_of(form) for form in forms)
-            )
-        return self._halos[key]
-
-    def strip_loops(self, name: str, made: Collection[str], lanes: str | None) -> tuple[str, ...]:
-        """The loops of a stage that its reads of others follow, first that of which it can be cut into strips; none where none can be."""
-        info = self.stages[name]
-        indices = [part for other, found in self.of(name).items() if other in made for index in found for part in index]
-        followed = [loop.loop for loop in info.outer if size(loop) > 1 and any(loop.loop in axes_of(part) for part in indices)]
-        first = sorted(followed, key=lambda loop: (loop == lanes, not self.has_halo(name, loop)))[:1]
-        return (*first, *(loop for loop in followed if loop not in first))
-
-
-def _axes(info: StageInfo) -> list[str]:
-    """The loop of each dimension of what a stage computes."""
-    return [part.name for part in info.store.index if isinstance(part, Axis)]
-
-
-def _distinct(forms: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    return tuple(dict.fromkeys(forms))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final
 
-from tensorlang.ir.traverse import loads_of
+from tensorlang.ir.traverse import axes_of, reads_data
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.produced import computed_at, inlined
@@ -26,6 +26,7 @@ from tensorlang.schedules.strategies.placements.windows import PlacedWindow
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.reordered import joined
 from tensorlang.schedules.strategies.rows.rows import RowVectors
+from tensorlang.schedules.strategies.rows.transpose import Transpose
 from tensorlang.system.lazy import cached_property
 
 FIRST: Final = 32
@@ -170,8 +171,9 @@ class PlacementSearch:
         readers = {group.result: result}
         for name in group.members:
             used = [readers[reader] for reader in self._readers(name, written_in) if reader in readers]
-            member = computed_at(used, self._stage(name, written_in), at, kept=group.slides, told=self._told(name))
-            if member is None:
+            whole = self._stage(name, written_in)
+            member = computed_at(used, whole, at, kept=group.slides, told=self._told(name))
+            if member is None or (self._recurs(name) and _is_whole(member, whole)):  # that is refused
                 return None
             readers[name] = member
         result = self._scheduled(group.result, result, group)
@@ -180,13 +182,19 @@ class PlacementSearch:
         return result
 
     def _told(self, name: str) -> frozenset[int]:
-        """The dimensions of what a stage makes along which data tell what its readers read."""
+        """The dimensions of what a stage makes along which data tell what its readers read, or it reads other elements of its own."""
         if name not in self._by_data:
-            made = self.placements.stages[name].store.buffers[0].name
-            reads = (load for info in self.placements.stages.values() for load in info.loads if tensor_of(load).name == made)
+            made = {buffer.name for buffer in self.placements.stages[name].store.buffers}
+            reads = (load for info in self.placements.stages.values() for load in info.loads if tensor_of(load).name in made)
             indices = [(place, part) for load in reads for place, part in enumerate(load.index)]
-            self._by_data[name] = frozenset(place for place, part in indices if any(True for _ in loads_of(part)))
+            info = self.placements.stages[name]
+            along = (place for place, axis in enumerate(info.store.index) if not axes_of(axis) <= info.followed)
+            self._by_data[name] = frozenset(place for place, part in indices if reads_data(part)).union(along)
         return self._by_data[name]
+
+    def _recurs(self, name: str) -> bool:
+        info = self.placements.stages[name]
+        return len(info.followed) < len(info.outer)
 
     def _readers(self, name: str, written_in: frozenset[str]) -> Iterator[str]:
         """The stages that read a stage once others are inlined."""
@@ -221,6 +229,9 @@ class PlacementSearch:
             if group.slides:  # rows come one by one
                 around = {group.loop} if cut else {loop.loop for loop in rows.window.stage.outer if loop is not rows.vector}
             rows.sketch(sketch, around)
+        elif isinstance(rows, Transpose):
+            if not (group.slides and name == group.result):  # others stand between its rows, one by one
+                rows.sketch(sketch)
         elif isinstance(rows, RowVectors) and rows.vector is not None and any(loop.name == rows.vector.loop for loop in sketch.loops):
             if name not in self._vectors:
                 self._vectors[name] = rows.default()["vectors"]
@@ -232,3 +243,8 @@ class PlacementSearch:
                 sketch.mark(phase, "unroll")
             sketch.mark(lanes, "vector")
         return sketch
+
+
+def _is_whole(member: Sketch, made: Sketch) -> bool:
+    """Is all of a stage computed at once in a group?"""
+    return all(member.first.get(loop.name, loop.trips) >= loop.trips for loop in made.loops)

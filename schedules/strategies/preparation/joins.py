@@ -9,7 +9,7 @@ which several results would have to share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 from typing import Final
 
@@ -17,6 +17,7 @@ from tensorlang.ir import Axis, Load
 from tensorlang.ir.traverse import substitute
 from tensorlang.schedules.directives.join_reductions import JoinReductions
 from tensorlang.schedules.model.estimate import estimated
+from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
@@ -68,8 +69,7 @@ def _with_two_joined(s: Schedule, machine: Processor) -> Schedule | None:
             continue
         joined = s.copy()
         joined.join_reductions(first.name, second.name)
-        apart = _seconds(s, first.name, machine) + _seconds(s, second.name, machine)
-        if _seconds(joined, second.name, machine) < OTHER_WAY * apart:
+        if _seconds(joined, (second.name,), machine) < OTHER_WAY * _seconds(s, (first.name, second.name), machine):
             return joined
     return None
 
@@ -79,12 +79,16 @@ def _is_judged(info: StageInfo) -> bool:
     return info.scatters or sliding(info) is not None
 
 
-def _seconds(s: Schedule, name: str, machine: Processor) -> float:
-    """What a stage takes by the cost model, a window in the tile that it names."""
+def _seconds(s: Schedule, names: Sequence[str], machine: Processor) -> float:
+    """What stages take together by the cost model, a window in the tile that it names."""
     plain = program(s.nest)
-    window = next(sliding(info) for info in stages_of(s.nest) if info.name == name)
+    return sum(_seconds_of(info, plain, machine) for info in stages_of(s.nest) if info.name in names)
+
+
+def _seconds_of(info: StageInfo, plain: tuple[Part, ...], machine: Processor) -> float:
+    window = sliding(info)
     if window is None:
-        return estimated(numbered(Sketch.of(plain, name).parts()), machine.core).seconds
+        return estimated(numbered(Sketch.of(plain, info.name).parts()), machine.core).seconds
     search = WindowSearch.of_tile(window, machine, plain)
     return search.seconds(search.tile())
 

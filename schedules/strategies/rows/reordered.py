@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from tensorlang.errors import ScheduleError
@@ -68,14 +69,11 @@ def schedule_reordered(
     It is refused where other stages stand between the loops by then, where more waits than was seen, or for too much code. A stage that
     stands inside another (not `alone`) gets no threads.
     """
-    before = len(s.directives)
+    outermost = None
     if cut is not None:
-        try:
+        with suppress(ScheduleError), s.together():
             outermost = cut()
-        except ScheduleError:
-            s.undo(len(s.directives) - before)
-        else:
-            if alone and config.get(f"{prefix}parallel", "none") == "outer":
-                parallelize(s, outermost)
-            return
-    rows.schedule(s, config, prefix, alone=alone)
+    if outermost is None:
+        rows.schedule(s, config, prefix, alone=alone)
+    elif alone and config.get(f"{prefix}parallel", "none") == "outer":
+        parallelize(s, outermost)

@@ -8,13 +8,14 @@ the work is shared by threads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import gcd, lcm, prod
 from typing import Any
 
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import Axis, Binary, Call, For, Select
-from tensorlang.ir.traverse import axes_of, loads_of, walk
+from tensorlang.ir.traverse import axes_of, reads_data, walk
 from tensorlang.schedules.directives.loop_kinds import Unroll, Vectorize
 from tensorlang.schedules.directives.peel import Peel
 from tensorlang.schedules.faults import TOO_MUCH_CODE
@@ -124,7 +125,7 @@ class RowVectors:
     def told(self) -> bool:
         """Do data tell which elements the iterations of the vector loop write, so that several may write one?"""
         axis, index = "" if self.vector is None else self.vector.loop, self.stage.store.index
-        moved = any(axis in axes_of(part) and any(True for _ in loads_of(part)) for part in index)
+        moved = any(axis in axes_of(part) and reads_data(part) for part in index)
         return moved and Axis(axis) not in index
 
     @property
@@ -283,15 +284,12 @@ class RowVectors:
         around = loops_around(s.nest, outer)
         if count == 1 or not around or (literal_extent(around[-1]) or 0) < count:
             return None
-        before, row = len(s.directives), around[-1].loop
-        try:
-            rows, beside = s.split(row, count, "peel")
+        with suppress(ScheduleError), s.together():
+            rows, beside = s.split(around[-1].loop, count, "peel")
             s.reorder(rows, outer, beside, inner)
             s.unroll(beside)
-        except ScheduleError:
-            s.undo(len(s.directives) - before)
-            return None
-        return rows if len(around) == 1 else None
+            return rows if len(around) == 1 else None
+        return None
 
     def _may_meet(self, s: Schedule, loop: str, width: int) -> bool:
         """May lanes write to the same place, as a scatter's where data tells it?"""
@@ -361,7 +359,7 @@ def _looks_up(stage: StageInfo, machine: Processor) -> bool:
     last = stage.outer[-1].loop if stage.outer and not stage.reduced else ""
     narrow = [load for load in stage.loads if load.buffer.dtype.bits < GATHERED]
     narrow = [load for load in narrow if not small_table(tensor_of(load), load.index, machine.isa)]
-    if not any(last in axes_of(part) and any(True for _ in loads_of(part)) for load in narrow for part in load.index):
+    if not any(last in axes_of(part) and reads_data(part) for load in narrow for part in load.index):
         return False
     return sum(isinstance(part, Binary | Call | Select) for value in stage.store.values for part in walk(value)) <= LITTLE
 

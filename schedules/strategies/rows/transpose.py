@@ -19,10 +19,12 @@ from typing import Any, Final
 
 from tensorlang.ir import For
 from tensorlang.ir.machine import LINE_BYTES
+from tensorlang.ir.mentions import mentions
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.model.touched import MOST_WOVEN
+from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, label, size, tail_of
@@ -135,6 +137,15 @@ class Transpose:
         sketch = Sketch.of(plain, self.stage.name)
         if streams:
             sketch.stream()
+        self._tiled(sketch, tile, block)
+        return numbered(sketch.parts())
+
+    def sketch(self, sketch: Sketch) -> None:
+        """Append the steps of the default point, where both loops are there: a strip of one row has none to turn."""
+        if {self.across.loop, self.along.loop} <= {loop.name for loop in sketch.loops}:
+            self._tiled(sketch, self.tile or self._tile, self.block)
+
+    def _tiled(self, sketch: Sketch, tile: int, block: int) -> None:
         read_o, read_i = sketch.split(self.across.loop, self.lanes)
         write_o, write_i = sketch.split(self.along.loop, tile)
         around = [read_o, write_o]
@@ -144,7 +155,6 @@ class Transpose:
         sketch.reorder(*self.stage.beside(self.across, self.along), *around, write_i, read_i)
         sketch.mark(write_i, "unroll")
         sketch.mark(read_i, "vector")
-        return numbered(sketch.parts())
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
         """The tile along what is written, the order of tiles, blocks of them, whether they pass the caches by, rows asked for, threads."""
@@ -172,9 +182,18 @@ class Transpose:
             config[f"{prefix}parallel"] = "outer" if self.shared else "none"
         return config
 
+    def standing(self, s: Schedule) -> Transpose:
+        """The same over what is left of loops from which strips were cut."""
+        names, found = s.loops(self.stage.name), {loop.loop: loop for loop in loops(s.nest.body)}
+        across, along = (found[part.loop if part.loop in names else f"{part.loop}_i"] for part in (self.across, self.along))
+        return replace(self, across=across, along=along)
+
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
-        rest = self.stage.beside(self.across, self.along)
+        own = [loop.loop for loop in loops(s.nest.body) if mentions(loop).stages == {self.stage.name}]
+        if not {self.across.loop, self.along.loop} <= set(own):  # others are computed in rows of one of them: none are there to be turned
+            return
+        rest = [loop for loop in own if loop not in (self.across.loop, self.along.loop)]
         read_o, read_i = s.split(self.across.loop, self.lanes, tail_of(is_literal(self.across), "mask"))
         write_o, write_i = s.split(self.along.loop, config[f"{prefix}tile"], tail_of(is_literal(self.along), "guard"))
         tiles = [write_o, read_o] if config[f"{prefix}reads_first"] else [read_o, write_o]

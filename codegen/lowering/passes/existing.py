@@ -1,0 +1,56 @@
+"""Loads whose element exists in every iteration, whatever the conditions around them say: lanes that are off may read it as well.
+
+    vector j_i in range(8):                                           X[i, j] and X[i, j + 1] are read by all lanes,
+        Y[i, j] = select((i + j) % 2 == 0, X[i, j], X[i, j + 1])      and the condition chooses
+
+A load under a mask costs more than one of all lanes, and where an element has fewer than 32 bits and vectors have no masks each lane is a
+branch. Where data say which element it is, or conditions alone keep it inside, lanes that are off read nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensorlang.algebra.bounds import negated
+from tensorlang.codegen.lowering.passes.known import Known, of_axes
+from tensorlang.ir import Binary, Buffer, Expr, For, If, Load, Nest, Select, Stmt, Store
+from tensorlang.ir.traverse import axes_of, map_own_expressions, map_statements, nodes, reads_data, rewrite
+
+
+def existing(nest: Nest) -> Nest:
+    """The nest with such loads told, of those in vector loops."""
+    return replace(nest, body=_told(nest.body, Known(), frozenset()))
+
+
+def _told(stmt: Stmt, known: Known, lanes: frozenset[str]) -> Stmt:
+    match stmt:
+        case For(kind=kind):
+            within, own = known.inside(stmt), lanes | {stmt.loop} if kind == "vector" else lanes
+            return map_statements(stmt, lambda part: _told(part, within, own))
+        case If(cond, then, orelse):  # of lanes it is a mask
+            masked = bool(axes_of(cond) & lanes) or reads_data(cond)
+            yes, no = (known, known) if masked else (known.under(of_axes(cond)), known.under(of_axes(negated(cond))))
+            return replace(stmt, then=_told(then, yes, lanes), orelse=None if orelse is None else _told(orelse, no, lanes))
+        case Store():
+            return map_own_expressions(stmt, lambda expr: _with_existing(expr, known)) if lanes and _chooses(stmt) else stmt
+        case _:
+            return map_statements(stmt, lambda part: _told(part, known, lanes))
+
+
+def _chooses(store: Store) -> bool:
+    return any(isinstance(node, Select) for value in store.values for node in nodes(value))
+
+
+def _with_existing(expr: Expr, known: Known) -> Expr:
+    def told(node: Expr) -> Expr:
+        if not (isinstance(node, Load) and isinstance(node.buffer, Buffer)) or any(map(reads_data, node.index)):
+            return node
+        exists = all(_lies_in(part, extent, known) for part, extent in zip(node.index, node.buffer.shape, strict=True))
+        return replace(node, exists=True) if exists else node
+
+    return rewrite(expr, told)
+
+
+def _lies_in(index: Expr, extent: Expr, known: Known) -> bool:
+    least, room = known.interval(index), known.interval(Binary("sub", index, extent))
+    return least is not None and least[0] >= 0 and room is not None and room[1] < 0

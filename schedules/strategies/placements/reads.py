@@ -1,0 +1,82 @@
+"""Along which loops the stages of a program read one another: which loop strips are cut from, and which strips recurrences stand in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from tensorlang.ir import Axis, Expr
+from tensorlang.ir.traverse import axes_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, tensor_of
+from tensorlang.system.lazy import cached_property
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Along which loops stages read one another, and along which of these an iteration reads several elements."""
+
+    stages: Mapping[str, StageInfo]
+
+    @cached_property
+    def makers(self) -> Mapping[str, str]:
+        """The stage that computes a tensor, by the tensor's name."""
+        return {buffer.name: name for name, info in self.stages.items() for buffer in info.store.buffers}
+
+    def of(self, name: str) -> dict[str, tuple[tuple[Expr, ...], ...]]:
+        """The different indices at which a stage reads others, by these."""
+        found: dict[str, dict[tuple[Expr, ...], None]] = {}
+        for load in self.stages[name].loads:
+            if self.makers.get(tensor_of(load).name, name) != name:
+                found.setdefault(self.makers[tensor_of(load).name], {})[load.index] = None
+        return {made: tuple(indices) for made, indices in found.items()}
+
+    @cached_property
+    def _halos(self) -> dict[tuple[str, str], bool]:
+        return {}
+
+    def has_halo(self, name: str, loop: str) -> bool:
+        """Does an element need several elements of some stage before it, along a loop?"""
+        key = name, loop
+        if key not in self._halos:
+            self._halos[key] = False  # stages of a scan read one another in a circle
+            self._halos[key] = any(
+                len(forms) > 1 or not isinstance(forms[0], Axis) or self.has_halo(made, own)
+                for made, indices in self.of(name).items()
+                for forms, own in zip(map(_distinct, zip(*indices, strict=True)), _axes(self.stages[made]), strict=False)
+                if any(loop in axes_of(form) for form in forms)
+            )
+        return self._halos[key]
+
+    @cached_property
+    def _recurrences(self) -> dict[tuple[str, str], bool]:
+        return {}
+
+    def recurs(self, name: str, loop: str) -> bool:
+        """Does an element need some that are computed one after another along a loop, of a recurrence before it?"""
+        key = name, loop
+        if key not in self._recurrences:
+            self._recurrences[key] = False
+            self._recurrences[key] = any(
+                own not in self.stages[made].followed or self.recurs(made, own)
+                for made, indices in self.of(name).items()
+                for forms, own in zip(zip(*indices, strict=True), _axes(self.stages[made]), strict=False)
+                if any(loop in axes_of(form) for form in forms)
+            )
+        return self._recurrences[key]
+
+    def strip_loops(self, name: str, made: Collection[str], lanes: str | None) -> tuple[str, ...]:
+        """The loops of a stage that its reads of others follow, first that of which it can be cut into strips; none where none can be."""
+        info = self.stages[name]
+        indices = [part for other, found in self.of(name).items() if other in made for index in found for part in index]
+        followed = [loop.loop for loop in info.outer if size(loop) > 1 and any(loop.loop in axes_of(part) for part in indices)]
+        first = sorted(followed, key=lambda loop: (loop == lanes, self.recurs(name, loop), not self.has_halo(name, loop)))[:1]
+        return (*first, *(loop for loop in followed if loop not in first))
+
+
+def _axes(info: StageInfo) -> list[str]:
+    """The loop of each dimension of what a stage computes."""
+    return [part.name for part in info.store.index if isinstance(part, Axis)]
+
+
+def _distinct(forms: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    return tuple(dict.fromkeys(forms))
