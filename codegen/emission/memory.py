@@ -340,7 +340,8 @@ def _near(builder: Builder, target: Target, access: VectorAccess, vector: llvm.T
 def _windows(offsets: tuple[int, ...], bits: int) -> list[tuple[int, int]] | None:
     """For each half of a register of 256 bits, where a load begins that has all that its lanes take, and of how many elements it is.
 
-    None where a half takes more than it has lanes, or a load would touch what no lane takes.
+    None where a half takes more than it has lanes, or a load would touch what no lane takes; and where each half takes one element, which
+    would be two registers for a moment, in loops that have none to spare.
     """
     half = len(offsets) // 2
     if len(offsets) * bits != LEAST_SHUFFLED:
@@ -351,7 +352,7 @@ def _windows(offsets: tuple[int, ...], bits: int) -> list[tuple[int, int]] | Non
         if size > half or size > last - first + 1:
             return None
         found.append((min(*own, last + 1 - size), size))
-    return found
+    return found if any(size > 1 for _, size in found) else None
 
 
 def _in_halves(builder: Builder, access: VectorAccess, offsets: tuple[int, ...], windows: list[tuple[int, int]]) -> Value:

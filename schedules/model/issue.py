@@ -167,8 +167,9 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         if vector is not None and apart == 0 and not access.writes:
             again = often / ports.narrow  # one number for all lanes
         if vector is not None and repeated:  # as a pixel for each of its channels, in a run of both
-            if access.element * 8 >= PICKED:
-                shuffles = vectors
+            if access.element * 8 >= PICKED:  # without masks each half of a register has a load of its own
+                each = 1.0 if machine.vector_bits in MASK_REGISTERS else 2.0
+                shuffles = vectors * each
             else:
                 each = min(float(lanes), vector.trips)
                 again = often / ports.narrow

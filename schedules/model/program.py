@@ -6,6 +6,7 @@ the two sides of a condition on loops the one that later iterations take is coun
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -146,15 +147,21 @@ class _Reader:
                 case Axis(name):
                     parts.append((self._axis(name), factor))
                 case Binary("floordiv", inner, Const(value)) if value:
-                    parts.append((self.linear(inner), factor / float(value)))
+                    within, walked = self._index(inner)
+                    literal += factor * math.copysign(math.ceil(abs(within) / value), within)  # `(i + 1) // 2` reads others than `i // 2`
+                    parts.append((walked, factor / float(value)))
                 case Binary("mod", inner, Const(value)) if value:
                     within, walked = self._index(inner)
                     literal += factor * _nearest(within, int(value))
                     parts.append(({name: Term(term.coefficient, float(value)) for name, term in walked.items()}, factor))
                 case _:  # in the middle of the loops, a clamp does nothing, and `i ^ 4` is another neighbour than `i ^ 2`
                     sides = (atom.left, atom.right) if isinstance(atom, Binary) and atom.op in ("min", "max") else ()
-                    clamped = [terms for terms in map(self.linear, sides) if terms][:1]
-                    walks = clamped or [self._axis(name) for name in sorted(axes_of(atom))]
+                    clamped = next((found for found in map(self._index, sides) if found[1]), None)
+                    if clamped is not None:
+                        literal += factor * clamped[0]
+                        parts.append((clamped[1], factor))
+                        continue
+                    walks = [self._axis(name) for name in sorted(axes_of(atom))]
                     parts.extend((terms, factor) for terms in walks)
                     literal += factor * ((self._middle(atom) or 0.0) - sum(int(self._walked(terms)) for terms in walks))
         found = added(*parts) if len(parts) != 1 or parts[0][1] != 1 else parts[0][0]

@@ -17,6 +17,7 @@ from tensorlang.algebra.bounds import Bounds
 from tensorlang.algebra.interval import Interval, inside, union, whole
 from tensorlang.ir import Axis, Binary, Buffer, Cast, Compare, Const, Expr, For, Load, Nest, Select, Store, Unary
 from tensorlang.ir.dtype import DType
+from tensorlang.ir.relations import sides
 from tensorlang.ir.traverse import dtype_of, map_children, nodes, reads_data, statements
 
 TYPES: Final = tuple(DType(name) for name in ("int16", "uint16", "int32", "uint32"))
@@ -31,13 +32,17 @@ def narrowest(values: Interval, of: DType) -> DType:
 
 
 def axes_known(nest: Nest) -> dict[Expr, Interval]:
-    """The values of axes whose loops have literal ends."""
+    """The values of axes that are loops with literal ends, in all versions of the nest."""
     found: dict[Expr, Interval] = {}
-    for loop in statements(nest.body):
-        if isinstance(loop, For) and isinstance(loop.lo, Const) and isinstance(loop.hi, Const):
-            own = int(loop.lo.value), max(int(loop.lo.value), int(loop.hi.value) - 1)
-            found[Axis(loop.loop)] = union(found.get(Axis(loop.loop), own), own)  # versions of a nest have one each
-    return found
+    unknown: set[Expr] = {Axis(name) for relation in nest.relations for name in sides(relation)[1]}
+    for loop in (part for part in statements(nest.body) if isinstance(part, For)):
+        match loop.lo, loop.hi:
+            case Const(lo), Const(hi):
+                own = int(lo), max(int(lo), int(hi) - 1)
+                found[Axis(loop.loop)] = union(found.get(Axis(loop.loop), own), own)
+            case _:
+                unknown.add(Axis(loop.loop))
+    return {axis: values for axis, values in found.items() if axis not in unknown}
 
 
 class Ranges:

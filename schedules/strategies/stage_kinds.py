@@ -23,6 +23,7 @@ from tensorlang.schedules.strategies.rows.abreast import Abreast
 from tensorlang.schedules.strategies.rows.chosen_parts import chosen_parts
 from tensorlang.schedules.strategies.rows.columns import Columns
 from tensorlang.schedules.strategies.rows.cut_sums import cut_sum
+from tensorlang.schedules.strategies.rows.planes import planes_side_by_side
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.side_by_side import SideBySide
@@ -75,7 +76,7 @@ class StageKinds:
             found = found or SideBySide.of(rows, self.machine, self.plain, alone=alone) or Columns.of(rows, self.machine, self.plain)
             if found is not None:
                 return found
-        for looked_at in (cut_sum, sliding_rows, chosen_parts):
+        for looked_at in (cut_sum, sliding_rows, chosen_parts, planes_side_by_side):
             rows = looked_at(rows, self.plain, self.machine)
         return rows.asking_ahead(self.machine) if asks_ahead else rows
 

@@ -284,3 +284,14 @@ def test_a_walk_and_the_line_behind_it_are_waited_for_one_after_the_other():
     zen = tl.machine("znver4")
     near, far = (estimate(column_sums(2048, size).nest, zen).seconds for size in (8256, 8192))
     assert far > 1.5 * near
+
+
+def test_what_quotients_read_beside_each_other_is_apart() -> None:
+    """An image twice as large reads two neighbours in two loads: counted as one, pyramids were predicted at half of their time."""
+    x = tl.placeholder((100,), name="X")
+
+    def element(i: Any) -> Any:
+        return x[i // 2] + x[(i + 1) // 2] + x[tl.clamp((i + 3) // 2, 0, 99)] + x[tl.maximum((i - 1) // 2, 0)]
+
+    (statement,) = statements(program(tl.Schedule(tl.compute((190,), element, name="Y")).nest))
+    assert sorted(access.offsets for access in statement.accesses if access.reads) == [(-1,), (0,), (1,), (2,)]

@@ -157,3 +157,17 @@ def test_it_may_come_before_or_after_others(first: str) -> None:
             s.narrow("E")
     assert "g: int16[5, 22]" in str(s)
     check(s)
+
+
+def test_an_axis_that_is_another_loop_in_another_version_may_be_anything() -> None:
+    """Whole tiles of 8 have literal ends, and the rest has not."""
+    n = tl.dim("n")
+    x = tl.placeholder((n,), "uint8", name="X")
+    s = tl.Schedule(tl.compute((n,), lambda i: tl.cast(x[i], "int32") * tl.cast(i % 128, "int32") + tl.cast(i, "int32"), name="Y"))
+    s.split("i", 8)
+    s.specialize("n == 96")
+    s.attempt(Narrow("Y"))
+    for size in (96, 100_000):
+        given_array = np.random.default_rng(0).integers(0, 255, size, "uint8")
+        i = np.arange(size)
+        np.testing.assert_array_equal(tl.build(s)(given_array), given_array.astype("int32") * (i % 128).astype("int32") + i.astype("int32"))

@@ -140,7 +140,7 @@ def test_what_would_leave_the_caches_is_placed_otherwise_on_every_machine(cpu: s
 
 def test_loops_that_no_stage_in_the_strip_follows_move_into_it() -> None:
     strategy, _ = strategy_of(sharpened(200, 300))
-    s = strategy.schedule(with_places(strategy, gray=STRIP, high=STRIP, ratio=STRIP, strip=16))
+    s = strategy.schedule({**with_places(strategy, gray=STRIP, high=STRIP, ratio=STRIP, strip=16), "planes": False})
     loops = s.loops("out")
     assert loops.index("out.y_o") < loops.index("out.c") < loops.index("out.y_i")
     assert not s.faults
@@ -158,7 +158,8 @@ def test_a_strip_that_slides_computes_as_many_rows_as_one_that_does_not() -> Non
     strategy, _ = strategy_of(sharpened(256, 256))
     chosen = {"gray": STRIP, "high": STRIP, "ratio": INLINED, "strip": 4}
     again, slid = (
-        estimate(strategy.schedule(with_places(strategy, **chosen, slides=flag)).nest, target("znver3").core) for flag in (False, True)
+        estimate(strategy.schedule({**with_places(strategy, **chosen, slides=flag), "planes": False}).nest, target("znver3").core)
+        for flag in (False, True)
     )
     assert slid.shares["arithmetic"] == pytest.approx(again.shares["arithmetic"], rel=0.05)
 

@@ -24,6 +24,7 @@ from tensorlang.schedules.strategies.placements.choices import FUSED, INLINED, S
 from tensorlang.schedules.strategies.placements.contractions import PlacedContraction
 from tensorlang.schedules.strategies.placements.windows import PlacedWindow
 from tensorlang.schedules.strategies.processor import Processor
+from tensorlang.schedules.strategies.rows.planes import beside
 from tensorlang.schedules.strategies.rows.reordered import joined
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.transpose import Transpose
@@ -176,10 +177,15 @@ class PlacementSearch:
             if member is None or (self._recurs(name) and _is_whole(member, whole)):  # that is refused
                 return None
             readers[name] = member
-        result = self._scheduled(group.result, result, group)
+        result = self._scheduled(group.result, result, group, written_in)
         for name in reversed(list(readers)[1:]):
-            result.put(self._scheduled(name, readers[name], group), at)
+            result.put(self._scheduled(name, readers[name], group, written_in), at)
         return result
+
+    def _gathers(self, name: str, planes: str = "") -> bool:
+        """Do data tell what a stage reads, the same in all iterations of a loop over planes?"""
+        loads = (load for load in self.placements.stages[name].loads if any(map(reads_data, load.index)))
+        return any(not any(planes in axes_of(part) for part in load.index) for load in loads)
 
     def _told(self, name: str) -> frozenset[int]:
         """The dimensions of what a stage makes along which data tell what its readers read, or it reads other elements of its own."""
@@ -219,7 +225,7 @@ class PlacementSearch:
     def _order(self) -> Callable[[str], int]:
         return {name: place for place, name in enumerate(self.placements.stages)}.__getitem__
 
-    def _scheduled(self, name: str, sketch: Sketch, group: Group) -> Sketch:
+    def _scheduled(self, name: str, sketch: Sketch, group: Group, written_in: frozenset[str]) -> Sketch:
         """The sketch of a stage of a group after the steps of its default point."""
         rows = self.placements.rows[name]
         if isinstance(rows, PlacedContraction):
@@ -242,6 +248,9 @@ class PlacementSearch:
                 sketch.reorder(phase, lanes)
                 sketch.mark(phase, "unroll")
             sketch.mark(lanes, "vector")
+            gathered = self._gathers(name, rows.planes) or any(map(self._gathers, written_in))  # LLVM does so for each plane
+            if rows.beside and not gathered:
+                beside(sketch, rows.planes, lanes)
         return sketch
 
 

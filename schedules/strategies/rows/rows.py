@@ -15,6 +15,7 @@ from typing import Any
 
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import Axis, Binary, Call, For, Select
+from tensorlang.ir.mentions import mentions
 from tensorlang.ir.traverse import axes_of, reads_data, walk
 from tensorlang.schedules.directives.loop_kinds import Unroll, Vectorize
 from tensorlang.schedules.directives.peel import Peel
@@ -82,6 +83,10 @@ class RowVectors:
     """Numbers of rows that may be computed side by side, since they read some of the same."""
     rows: int = 1
     """The one that the model names."""
+    planes: str = ""
+    """The loop over planes that may stand side by side, since they read some of the same."""
+    beside: bool = False
+    """Does the model say that they do?"""
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Processor, threads: int, plain: Sequence[Part]) -> RowVectors:
@@ -188,6 +193,8 @@ class RowVectors:
                 found.append(Flag(f"{prefix}ends"))
             if self.tall:
                 found.append(Choice(f"{prefix}rows", (1, *self.tall)))
+            if self.planes:
+                found.append(Flag(f"{prefix}planes"))
             if self.streamed is not None:
                 found.append(Flag(f"{prefix}stream"))
             if self.far:
@@ -217,6 +224,8 @@ class RowVectors:
                 config[f"{prefix}ends"] = True
             if self.tall:
                 config[f"{prefix}rows"] = self.rows
+            if self.planes:
+                config[f"{prefix}planes"] = self.beside
             if self.streamed is not None:
                 config[f"{prefix}stream"] = self.streamed
             if self.far:
@@ -270,6 +279,8 @@ class RowVectors:
                 if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
                     self._move_inside(s, outer, inner)
                 outermost = self._beside(s, config.get(f"{prefix}rows", 1), outer, inner) or outermost
+                if config.get(f"{prefix}planes"):
+                    outermost = self._by_planes(s, inner) or outermost
                 if not (config.get(f"{prefix}phases") and vectorize_phases(s, inner, self.phases.count)):
                     s.attempt(Unroll(inner) if in_turn else Vectorize(inner))
             if config.get(f"{prefix}stream"):
@@ -289,6 +300,16 @@ class RowVectors:
             s.reorder(rows, outer, beside, inner)
             s.unroll(beside)
             return rows if len(around) == 1 else None
+        return None
+
+    def _by_planes(self, s: Schedule, inner: str) -> str | None:
+        """Compute all planes of a place before the next place; the outermost loop, where that is another one now."""
+        own = [loop.loop for loop in loops_around(s.nest, inner) if mentions(loop).stages == {self.stage.name}]
+        with suppress(ScheduleError, ValueError), s.together():
+            at = own.index(self.planes)
+            s.reorder(*own[at + 1 :], self.planes, inner)
+            s.unroll(self.planes)
+            return own[1] if at == 0 else None
         return None
 
     def _may_meet(self, s: Schedule, loop: str, width: int) -> bool:
