@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
+from tensorlang.schedules.strategies import choose
 from tests.schedules.programs import check, refused
 
 
@@ -105,9 +107,8 @@ def test_a_recurrence_is_not_written_into_its_readers() -> None:
     refused(tl.Schedule(summed()), "TL-S301", "reads its own elements", "compute_inline", "Y")
 
 
-def test_two_passes_and_a_transposition_share_a_strip_by_themselves() -> None:
-    """Down the columns and up again: what Halide's `iir_blur` does by hand."""
-    rows, columns = 600, 1200
+def passes(rows: int = 600, columns: int = 1200) -> Tensor:
+    """Down the columns, up again, and turned: what Halide's `iir_blur` does by hand in strips of columns."""
     x = tl.placeholder((rows, columns), name="X")
     down = tl.recurrence((rows, columns), lambda i, j, y: tl.select(i == 0, x[0, j], 0.25 * x[i, j] + 0.75 * y[i - 1, j]), name="down")
     up = tl.recurrence(
@@ -115,12 +116,22 @@ def test_two_passes_and_a_transposition_share_a_strip_by_themselves() -> None:
         lambda i, j, y: tl.select(i == 0, down[rows - 1, j], 0.25 * down[rows - 1 - i, j] + 0.75 * y[i - 1, j]),
         name="up",
     )
-    turned = tl.compute((columns, rows), lambda j, i: up[rows - 1 - i, j], name="turned")
-    given = np.random.default_rng(0).random((rows, columns), "float32")
-    kernel = tl.build(turned)
+    result: Tensor = tl.compute((columns, rows), lambda j, i: up[rows - 1 - i, j], name="turned")
+    return result
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("strips", [8, 64])
+def test_two_passes_and_a_transposition_share_a_strip(strips: int, threads: int) -> None:
+    strategy = choose(passes(), target("native"), threads=threads)
+    point = {**strategy.default, "strip": strips, "slides": False, "down.at": "strip", "up.at": "strip"}
+    s = strategy.schedule({**point, "parallel": "outer"} if threads > 1 else point)
+    assert not s.faults
+    assert ("parallel j_o" in str(s) or "parallel turned.j_o" in str(s)) == (threads > 1)
+    given = np.random.default_rng(0).random((600, 1200), "float32")
     wanted = given.astype("float64")
-    for i in range(1, rows):
+    for i in range(1, 600):
         wanted[i] = 0.25 * wanted[i] + 0.75 * wanted[i - 1]
-    for i in range(rows - 2, -1, -1):
+    for i in range(598, -1, -1):
         wanted[i] = 0.25 * wanted[i] + 0.75 * wanted[i + 1]
-    np.testing.assert_allclose(kernel(given), wanted.T, rtol=1e-5)
+    np.testing.assert_allclose(tl.build(s)(given), wanted.T, rtol=1e-5)
