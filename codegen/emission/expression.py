@@ -242,7 +242,7 @@ def _gated(frame: Frame, node: ir.Binary) -> Value | None:
 def _all_or_none(frame: Frame, gate: Value, masks: list[tuple[int, ...]]) -> Value:
     """The lanes that are on in all of some masks where `gate` holds, by signs of 32 bits, as vectors without registers for masks tell."""
     builder = frame.builder
-    on = literal(I32, tuple(-int(all(lanes)) for lanes in zip(*masks, strict=True)))
+    on = splat(builder, literal(I32, tuple(-int(all(lanes)) for lanes in zip(*masks, strict=True))), frame.lanes)
     lanes = builder.and_(splat(builder, builder.sext(gate, I32), frame.lanes), on)
     return builder.icmp_signed("<", lanes, filled(lanes.type, 0))
 

@@ -86,3 +86,13 @@ def test_lanes_of_words_are_no_branches_where_vectors_have_no_masks() -> None:
     y = tl.compute((ROWS, COLUMNS), lambda i, j: checked(x, i, j), name="Y")
     text = tl.build(y, target="x86-64-v3").inspect("asm")
     assert text.count("\tj") < 30
+
+
+def test_a_condition_of_all_lanes_may_be_joined_with_one_that_no_lane_meets() -> None:
+    """Found by fuzzing where vectors have no masks: lanes that are alike were one number."""
+    x = tl.placeholder((2, 2), "int16", name="X")
+    chosen = tl.compute((2, 2), lambda j, i: tl.select((i >= 1) & ((j >= 1) & (j < 1)), x[i, j], 0), name="S")
+    s = tl.Schedule(chosen)
+    s.vectorize(s.split("j", 2)[1])
+    tl.build(s, target="x86-64-v3")
+    np.testing.assert_array_equal(tl.build(s)(np.ones((2, 2), "int16")), np.zeros((2, 2)))
