@@ -13,10 +13,10 @@ from tensorlang import ir
 from tensorlang.codegen.emission.affine import LANE, Atom, Polynomial, Strided, classify
 from tensorlang.codegen.emission.arithmetic import binary, decided
 from tensorlang.codegen.emission.frame import Frame
-from tensorlang.codegen.emission.memory import VectorAccess, address
 from tensorlang.codegen.emission.neighbours import held
 from tensorlang.codegen.emission.spans import before
 from tensorlang.codegen.emission.types import I1, I64, Builder, Value, intrinsic, known, lanes_of, literal
+from tensorlang.codegen.emission.vector_access import VectorAccess, address
 from tensorlang.ir.dtype import INT64
 
 Evaluate = Callable[[Frame, ir.Expr], Value]

@@ -17,9 +17,9 @@ from llvmlite import ir as llvm
 from tensorlang import ir
 from tensorlang.codegen.emission.affine import Polynomial, PolynomialScope
 from tensorlang.codegen.emission.debug_lines import FunctionLines
-from tensorlang.codegen.emission.memory import BufferAddress, VectorAccess
 from tensorlang.codegen.emission.numbering import Numbering
 from tensorlang.codegen.emission.types import POINTER, VOID, Builder, Type, Value, external
+from tensorlang.codegen.emission.vector_access import BufferAddress, VectorAccess
 from tensorlang.codegen.emission.workspace import Part
 from tensorlang.codegen.target import Target
 

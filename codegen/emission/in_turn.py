@@ -20,8 +20,8 @@ from tensorlang.codegen.emission import memory
 from tensorlang.codegen.emission.combining import combined, given_values
 from tensorlang.codegen.emission.expression import value
 from tensorlang.codegen.emission.frame import Frame
-from tensorlang.codegen.emission.memory import VectorAccess
 from tensorlang.codegen.emission.types import I32, I64, POINTER, VOID, Value, filled, in_memory, lanes_of, literal, shaped
+from tensorlang.codegen.emission.vector_access import VectorAccess
 from tensorlang.ir.traverse import reads_data
 
 STACKED: Final = 64

@@ -19,8 +19,7 @@ LLVM keep the storage in registers; where nothing reads lanes that are off, with
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from llvmlite import ir as llvm
 
@@ -44,8 +43,8 @@ from tensorlang.codegen.emission.types import (
     shaped,
     splat,
 )
+from tensorlang.codegen.emission.vector_access import VectorAccess, address
 from tensorlang.codegen.target import Target
-from tensorlang.ir import Expr
 from tensorlang.ir.dtype import BOOL, DType
 
 LONGEST_STEP: Final = 4
@@ -54,75 +53,6 @@ MOST_LANES: Final = 64
 """Lanes up to which elements that lie near each other are loaded at once."""
 LEAST_SHUFFLED: Final = 256
 """Bits of a vector from which elements of several are collected in fewer instructions than there are lanes, and loads can be masked."""
-
-
-@dataclass(frozen=True, slots=True)
-class BufferAddress:
-    """Where a buffer is: address, element type, shape, and for storage of ours of constant size its elements (0: others may see it).
-
-    The shape is that of the array which the declaration is a part of; its axes are in scope. `spare` bytes beyond
-    the last element may be read, whatever they hold. `alone`: no other buffer has elements there. `idle_kept`: what lanes that are off
-    hold has to stay (see `idle_lanes`).
-    """
-
-    name: str
-    pointer: Value
-    dtype: DType
-    shape: tuple[Expr, ...] = ()
-    own: int = 0
-    spare: int = 0
-    alone: bool = True
-    idle_kept: bool = True
-
-
-class Held(NamedTuple):
-    """A vector that one or two registers hold, as integers, from lane `first` of both on."""
-
-    registers: tuple[Value, ...]
-    first: int
-
-
-@dataclass(frozen=True, slots=True)
-class VectorAccess:
-    """The elements that one statement touches: `base`, and for lane l the element `step * l`, or `offsets[l]`, beyond it.
-
-    `before`: how far before `base` a block of `step * lanes` elements begins that may be read whole (None: no more than is wanted may be).
-    `held`: the registers that hold it already (None: none do).
-    """
-
-    place: BufferAddress
-    base: Value
-    lanes: int = 0
-    step: int = 0
-    offsets: Value | None = None
-    owned: bool = False
-    before: int | None = None
-    held: Held | None = None
-
-    @property
-    def uniform(self) -> bool:
-        """Whether every lane means the same element."""
-        return self.step == 0 and self.offsets is None
-
-    @property
-    def is_distinct(self) -> bool:
-        """Is it known that no two lanes mean the same element?"""
-        offsets = self.constant_offsets()
-        return offsets is not None and len(set(offsets)) == len(offsets)
-
-    def constant_offsets(self) -> tuple[int, ...] | None:
-        """Each lane's distance from `base`, where it is known."""
-        if self.offsets is None:
-            return tuple(self.step * lane for lane in range(self.lanes))
-        offsets = known(self.offsets)
-        return offsets if isinstance(offsets, tuple) else None
-
-
-def address(builder: Builder, dtype: DType, base: Value, offset: Value) -> Value:
-    """The address `offset` elements beyond `base`."""
-    if known(offset) == 0:
-        return base
-    return builder.gep(base, [offset], source_etype=in_memory(dtype))
 
 
 def load(builder: Builder, target: Target, access: VectorAccess, mask: Value | None) -> Value:
@@ -319,9 +249,10 @@ def _near(builder: Builder, target: Target, access: VectorAccess, vector: llvm.T
     """Each lane its own element, or one that others take as well, out of a load from the first of them to the last."""
     offsets, place, lanes = access.constant_offsets() or (), access.place, range(access.lanes)
     first, last = min(offsets), max(offsets)
-    halves = None if mask is not None or target.has_masks else _windows(offsets, place.dtype.bits)
-    if halves is not None:
-        return _in_halves(builder, access, offsets, halves)
+    if mask is None and not target.has_masks and access.lanes * place.dtype.bits == target.vector_bits:
+        halves = _windows(offsets)
+        if halves is not None:
+            return _in_halves(builder, access, offsets, halves)
     wanted: Value | None = None
     if mask is None:
         wanted = literal(I1, tuple(int(first + lane <= last) for lane in lanes)) if last - first < access.lanes - 1 else None
@@ -337,15 +268,13 @@ def _near(builder: Builder, target: Target, access: VectorAccess, vector: llvm.T
     return builder.shuffle_vector(found, Poison(vector), order)
 
 
-def _windows(offsets: tuple[int, ...], bits: int) -> list[tuple[int, int]] | None:
-    """For each half of a register of 256 bits, where a load begins that has all that its lanes take, and of how many elements it is.
+def _windows(offsets: tuple[int, ...]) -> list[tuple[int, int]] | None:
+    """For each half of a register, where a load begins that has all that its lanes take, and of how many elements it is.
 
     None where a half takes more than it has lanes, or a load would touch what no lane takes; and where each half takes one element, which
     would be two registers for a moment, in loops that have none to spare.
     """
     half = len(offsets) // 2
-    if len(offsets) * bits != LEAST_SHUFFLED:
-        return None
     first, last, found = min(offsets), max(offsets), list[tuple[int, int]]()
     for own in (offsets[:half], offsets[half:]):
         size = 1 << (max(own) - min(own)).bit_length()

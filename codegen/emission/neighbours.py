@@ -21,9 +21,9 @@ from tensorlang import ir
 from tensorlang.codegen.emission.affine import LANE, Polynomial, of
 from tensorlang.codegen.emission.frame import Chunks, Frame
 from tensorlang.codegen.emission.lanes import pinned
-from tensorlang.codegen.emission.memory import BufferAddress, Held, address
 from tensorlang.codegen.emission.spans import always_read, loops_of
 from tensorlang.codegen.emission.types import I64, Value, literal, shaped
+from tensorlang.codegen.emission.vector_access import BufferAddress, Held, address
 from tensorlang.ir.machine import LINE_BYTES
 from tensorlang.ir.traverse import walk
 from tensorlang.schedules.model.touched import SHIFTED, loaded_whole, shifts

@@ -15,10 +15,10 @@ from tensorlang import ir
 from tensorlang.codegen.emission import loops
 from tensorlang.codegen.emission.frame import Frame, begin, define, finish, readable
 from tensorlang.codegen.emission.loops import Body
-from tensorlang.codegen.emission.memory import BufferAddress
 from tensorlang.codegen.emission.shares import COUNTERS, Shares, least
 from tensorlang.codegen.emission.storage import leave, needs_heap
 from tensorlang.codegen.emission.types import I32, I64, POINTER, VOID, Builder, Value, external, literal
+from tensorlang.codegen.emission.vector_access import BufferAddress
 from tensorlang.codegen.emission.workspace import Part
 from tensorlang.errors import InternalError
 from tensorlang.ir.machine import LINE_BYTES

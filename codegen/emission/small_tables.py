@@ -14,8 +14,8 @@ from typing import Final
 from llvmlite import ir as llvm
 
 from tensorlang.codegen.emission.lanes import resized
-from tensorlang.codegen.emission.memory import VectorAccess, address
 from tensorlang.codegen.emission.types import I8, I64, Builder, Poison, Value, external, filled, literal, shaped
+from tensorlang.codegen.emission.vector_access import VectorAccess, address
 from tensorlang.schedules.rewriting.small_tables import REGISTER
 
 PICK: Final = "llvm.x86.avx512.vpermi2var.qi.512"

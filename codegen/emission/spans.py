@@ -15,7 +15,8 @@ from typing import TypeAlias
 from tensorlang import ir
 from tensorlang.codegen.emission.affine import Polynomial, Strided, classify
 from tensorlang.codegen.emission.frame import Frame
-from tensorlang.codegen.emission.memory import LONGEST_STEP, BufferAddress
+from tensorlang.codegen.emission.memory import LONGEST_STEP
+from tensorlang.codegen.emission.vector_access import BufferAddress
 from tensorlang.ir.traverse import children
 
 Read: TypeAlias = "tuple[str, int, frozenset[object], int]"

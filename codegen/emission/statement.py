@@ -18,9 +18,9 @@ from tensorlang.codegen.emission.combining import combined, given_values
 from tensorlang.codegen.emission.expression import value
 from tensorlang.codegen.emission.frame import Frame, Pending
 from tensorlang.codegen.emission.in_turn import in_turn, takes_turns
-from tensorlang.codegen.emission.memory import VectorAccess
 from tensorlang.codegen.emission.parallel import parallel
 from tensorlang.codegen.emission.types import I32, Value, known, lanes_of, literal
+from tensorlang.codegen.emission.vector_access import VectorAccess
 from tensorlang.ir.dtype import BOOL
 from tensorlang.ir.traverse import axes_of, expressions, loads_of, statements
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tensorlang.codegen.emission.lanes import picked
-from tensorlang.codegen.emission.memory import VectorAccess, address
 from tensorlang.codegen.emission.types import I8, I32, I64, Builder, Poison, Value, lanes_of, literal, shaped, splat
+from tensorlang.codegen.emission.vector_access import VectorAccess, address
 from tensorlang.codegen.target import Target
 from tensorlang.ir.dtype import BOOL
 

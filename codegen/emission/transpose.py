@@ -25,7 +25,6 @@ from tensorlang.codegen.emission import memory, streaming
 from tensorlang.codegen.emission.affine import Strided, classify
 from tensorlang.codegen.emission.frame import Frame, Pending
 from tensorlang.codegen.emission.lanes import picked, pieces
-from tensorlang.codegen.emission.memory import VectorAccess, address
 from tensorlang.codegen.emission.types import (
     I1,
     I8,
@@ -42,6 +41,7 @@ from tensorlang.codegen.emission.types import (
     shaped,
     splat,
 )
+from tensorlang.codegen.emission.vector_access import VectorAccess, address
 from tensorlang.ir.dtype import BOOL
 from tensorlang.ir.traverse import axes_of, loads_of, statements, walk
 from tensorlang.schedules.model.touched import is_woven

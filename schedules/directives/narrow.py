@@ -53,9 +53,8 @@ class Narrow(Directive):
         own = list(stores_of(nest.body, (self.stage,)))
         if any(store.reducer is not None for store in own):
             return ": sums stay as they are"
-        integers = [buffer for store in own for buffer in store.buffers if buffer.dtype.is_integer]
-        ends = [(buffer.name, *known.of(buffer)) for buffer in integers]
-        return "".join(f": {name} has values from {low} to {high}" for name, low, high in ends[:1])
+        first = next((buffer for store in own for buffer in store.buffers if buffer.dtype.is_integer), None)
+        return "" if first is None else ": {} has values from {} to {}".format(first.name, *known.of(first))
 
 
 def _stored(nest: Nest, buffer: Buffer, known: Ranges) -> Nest:

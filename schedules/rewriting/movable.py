@@ -22,7 +22,7 @@ def require_movable(nest: Nest, stage: str, buffers: Iterable[Buffer], loop: str
     for store in (part for part in _mentioning(nest, stage, names) if isinstance(part, Store)):
         if store.stage not in (stage, f"{stage}.init") and not names.isdisjoint(buffer.name for buffer in store.buffers):
             raise Refusal("TL-S301", f"{store.stage!r} writes the tensor of {stage!r} too, so it is computed whole", stage=stage, loop=loop)
-    if not (buffers[0].shape and along_itself(nest, stage, buffers)) and reads_itself(nest, stage, buffers):
+    if not along_itself(nest, stage, buffers) and reads_itself(nest, stage, buffers):
         raise Refusal("TL-S301", f"{stage!r} reads its own elements, so it is computed whole and in order", stage=stage, loop=loop)
 
 

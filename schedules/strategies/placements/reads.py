@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tensorlang.ir import Axis, Expr
 from tensorlang.ir.traverse import axes_of
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, tensor_of
 from tensorlang.system.lazy import cached_property
+
+Question: TypeAlias = Callable[[StageInfo, str, tuple[Expr, ...]], bool]
+"""Asked of a stage that is read, one of its loops, and the indices along that at which it is read."""
 
 
 @dataclass(frozen=True)
@@ -31,38 +35,29 @@ class Reads:
         return {made: tuple(indices) for made, indices in found.items()}
 
     @cached_property
-    def _halos(self) -> dict[tuple[str, str], bool]:
+    def _known(self) -> dict[tuple[Question, str, str], bool]:
         return {}
 
     def has_halo(self, name: str, loop: str) -> bool:
         """Does an element need several elements of some stage before it, along a loop?"""
-        key = name, loop
-        if key not in self._halos:
-            self._halos[key] = False  # stages of a scan read one another in a circle
-            self._halos[key] = any(
-                len(forms) > 1 or not isinstance(forms[0], Axis) or self.has_halo(made, own)
-                for made, indices in self.of(name).items()
-                for forms, own in zip(map(_distinct, zip(*indices, strict=True)), _axes(self.stages[made]), strict=False)
-                if any(loop in axes_of(form) for form in forms)
-            )
-        return self._halos[key]
-
-    @cached_property
-    def _recurrences(self) -> dict[tuple[str, str], bool]:
-        return {}
+        return self._holds(_has_several, name, loop)
 
     def recurs(self, name: str, loop: str) -> bool:
         """Does an element need some that are computed one after another along a loop, of a recurrence before it?"""
-        key = name, loop
-        if key not in self._recurrences:
-            self._recurrences[key] = False
-            self._recurrences[key] = any(
-                own not in self.stages[made].followed or self.recurs(made, own)
+        return self._holds(_is_in_order, name, loop)
+
+    def _holds(self, question: Question, name: str, loop: str) -> bool:
+        """Does it hold of what a stage, or one before it, reads along a loop?"""
+        key = question, name, loop
+        if key not in self._known:
+            self._known[key] = False  # stages of a scan read one another in a circle
+            self._known[key] = any(
+                question(self.stages[made], own, forms) or self._holds(question, made, own)
                 for made, indices in self.of(name).items()
                 for forms, own in zip(zip(*indices, strict=True), _axes(self.stages[made]), strict=False)
                 if any(loop in axes_of(form) for form in forms)
             )
-        return self._recurrences[key]
+        return self._known[key]
 
     def strip_loops(self, name: str, made: Collection[str], lanes: str | None) -> tuple[str, ...]:
         """The loops of a stage that its reads of others follow, first that of which it can be cut into strips; none where none can be."""
@@ -78,5 +73,9 @@ def _axes(info: StageInfo) -> list[str]:
     return [part.name for part in info.store.index if isinstance(part, Axis)]
 
 
-def _distinct(forms: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    return tuple(dict.fromkeys(forms))
+def _has_several(_: StageInfo, __: str, forms: tuple[Expr, ...]) -> bool:
+    return len(set(forms)) > 1 or not isinstance(forms[0], Axis)
+
+
+def _is_in_order(made: StageInfo, own: str, _: tuple[Expr, ...]) -> bool:
+    return own not in made.followed

@@ -183,7 +183,7 @@ class PlacementSearch:
         return result
 
     def _gathers(self, name: str, planes: str = "") -> bool:
-        """Do data tell what a stage reads, the same in all iterations of a loop over planes?"""
+        """Do data tell what a stage reads, the same in all iterations of a loop over planes? LLVM gathers it for each of them."""
         loads = (load for load in self.placements.stages[name].loads if any(map(reads_data, load.index)))
         return any(not any(planes in axes_of(part) for part in load.index) for load in loads)
 
@@ -248,8 +248,7 @@ class PlacementSearch:
                 sketch.reorder(phase, lanes)
                 sketch.mark(phase, "unroll")
             sketch.mark(lanes, "vector")
-            gathered = self._gathers(name, rows.planes) or any(map(self._gathers, written_in))  # LLVM does so for each plane
-            if rows.beside and not gathered:
+            if rows.beside and not self._gathers(name, rows.planes) and not any(map(self._gathers, written_in)):
                 beside(sketch, rows.planes, lanes)
         return sketch
 

@@ -8,14 +8,12 @@ the work is shared by threads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import gcd, lcm, prod
 from typing import Any
 
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import Axis, Binary, Call, For, Select
-from tensorlang.ir.mentions import mentions
 from tensorlang.ir.traverse import axes_of, reads_data, walk
 from tensorlang.schedules.directives.loop_kinds import Unroll, Vectorize
 from tensorlang.schedules.directives.peel import Peel
@@ -24,7 +22,7 @@ from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.placement.local_copies import tile_name
-from tensorlang.schedules.rewriting.edit import find_loop, literal_extent, loops_around
+from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.rewriting.small_tables import small_table
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
@@ -33,6 +31,7 @@ from tensorlang.schedules.strategies.analysis.roles import componentwise
 from tensorlang.schedules.strategies.analysis.short_axes import Run, run_of
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, divisors, is_literal, size, standing, tail_of, tensor_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
+from tensorlang.schedules.strategies.loops.around_lanes import planes_around, rows_around
 from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
 from tensorlang.schedules.strategies.loops.phases import TOGETHER, Phases, vectorize_phases
 from tensorlang.schedules.strategies.loops.prefetching import DISTANCE, ask_ahead, leaps_across, operands_from_afar, prefetch_knob
@@ -278,9 +277,9 @@ class RowVectors:
                     outermost = outer
                 if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
                     self._move_inside(s, outer, inner)
-                outermost = self._beside(s, config.get(f"{prefix}rows", 1), outer, inner) or outermost
+                outermost = rows_around(s, config.get(f"{prefix}rows", 1), outer, inner) or outermost
                 if config.get(f"{prefix}planes"):
-                    outermost = self._by_planes(s, inner) or outermost
+                    outermost = planes_around(s, self.stage.name, self.planes, inner) or outermost
                 if not (config.get(f"{prefix}phases") and vectorize_phases(s, inner, self.phases.count)):
                     s.attempt(Unroll(inner) if in_turn else Vectorize(inner))
             if config.get(f"{prefix}stream"):
@@ -289,28 +288,6 @@ class RowVectors:
                 ask_ahead(s, reading, self.far, config[f"{prefix}prefetch"], self.extent, width)
         if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None:
             parallelize(s, outermost)
-
-    def _beside(self, s: Schedule, count: int, outer: str, inner: str) -> str | None:
-        """Compute so many rows side by side, where rows stand directly around; the outermost loop, where that is another one now."""
-        around = loops_around(s.nest, outer)
-        if count == 1 or not around or (literal_extent(around[-1]) or 0) < count:
-            return None
-        with suppress(ScheduleError), s.together():
-            rows, beside = s.split(around[-1].loop, count, "peel")
-            s.reorder(rows, outer, beside, inner)
-            s.unroll(beside)
-            return rows if len(around) == 1 else None
-        return None
-
-    def _by_planes(self, s: Schedule, inner: str) -> str | None:
-        """Compute all planes of a place before the next place; the outermost loop, where that is another one now."""
-        own = [loop.loop for loop in loops_around(s.nest, inner) if mentions(loop).stages == {self.stage.name}]
-        with suppress(ScheduleError, ValueError), s.together():
-            at = own.index(self.planes)
-            s.reorder(*own[at + 1 :], self.planes, inner)
-            s.unroll(self.planes)
-            return own[1] if at == 0 else None
-        return None
 
     def _may_meet(self, s: Schedule, loop: str, width: int) -> bool:
         """May lanes write to the same place, as a scatter's where data tells it?"""

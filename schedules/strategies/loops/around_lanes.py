@@ -1,0 +1,37 @@
+"""Iterations of an outer loop written out directly around the lanes, so that what they share is read once: rows, and planes.
+
+for i: for j_o: vector j_i: ...         ->         for i_o: for j_o: unroll i_i: vector j_i: ...
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tensorlang.errors import ScheduleError
+from tensorlang.ir.mentions import mentions
+from tensorlang.schedules.rewriting.edit import literal_extent, loops_around
+from tensorlang.schedules.schedule import Schedule
+
+
+def rows_around(s: Schedule, count: int, outer: str, inner: str) -> str | None:
+    """Compute so many rows side by side, where rows stand directly around `outer`; the outermost loop, where that is another one now."""
+    around = loops_around(s.nest, outer)
+    if count == 1 or not around or (literal_extent(around[-1]) or 0) < count:
+        return None
+    with suppress(ScheduleError), s.together():
+        rows, beside = s.split(around[-1].loop, count, "peel")
+        s.reorder(rows, outer, beside, inner)
+        s.unroll(beside)
+        return rows if len(around) == 1 else None
+    return None
+
+
+def planes_around(s: Schedule, stage: str, planes: str, inner: str) -> str | None:
+    """Compute all planes of a place of a stage before the next place; the outermost loop, where that is another one now."""
+    own = [loop.loop for loop in loops_around(s.nest, inner) if mentions(loop).stages == {stage}]
+    with suppress(ScheduleError, ValueError), s.together():
+        at = own.index(planes)
+        s.reorder(*own[at + 1 :], planes, inner)
+        s.unroll(planes)
+        return own[1] if at == 0 else None
+    return None
