@@ -27,6 +27,7 @@ from tensorlang.schedules.strategies.contractions.dot_products import dot_kernel
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.aligned_rows import align_rows, read_around
 from tensorlang.schedules.strategies.loops.neighbours import fuse_neighbours, may_meet
+from tensorlang.schedules.strategies.loops.sharing import share_rest
 from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.placements.choices import Placements
 from tensorlang.schedules.strategies.placements.search import PlacementSearch
@@ -299,6 +300,11 @@ class ProgramStrategy:
         self._made["default"] = fuse_neighbours(apart, self.machine)
         return self._made["default"] is not apart
 
+    @property
+    def _has_rest(self) -> bool:
+        """May threads have something to share beside what the knobs of stages that stand alone say?"""
+        return self.threads > 1 and not (len(self._stages) == 1 and self._tiles)
+
     # The strategy -----------------------------------------------------------------------------------------------------------
 
     @property
@@ -309,9 +315,11 @@ class ProgramStrategy:
 
     @cached_property
     def space(self) -> Space:
-        """The knobs of the main stage, then those of the others, prefixed by the stage."""
+        """The knobs of the main stage, then those of the others, prefixed by the stage; then those of the whole program."""
+        shared = (Flag("shared"),) if self._has_rest else ()
         if self._placements is not None:
-            return self._placements.space(self._prefixes)
+            space = self._placements.space(self._prefixes)
+            return replace(space, knobs=(*space.knobs, *shared))
         tile, rows = self._tiles.get(self._main_name), self._rows.get(self._main_name)
         knobs: list[Knob] = list(tile.knobs() if tile is not None else rows.knobs() if rows is not None else ())
         for prefix, beside in self._beside():
@@ -320,6 +328,7 @@ class ProgramStrategy:
             knobs.append(Flag("in_rows"))
         if self._meets:
             knobs.append(Flag("together"))
+        knobs += shared
         if tile is None:
             return Space(tuple(knobs))
         space = Space(tuple(knobs), footprints=tile.footprints())
@@ -330,14 +339,15 @@ class ProgramStrategy:
     @cached_property
     def default(self) -> Config:
         """The point that the cost models name."""
+        shared: Config = {"shared": True} if self._has_rest else {}
         if self._placements is not None:
-            return self._placements.default(self._prefixes, self._placed(self._placements).default())
+            return self._placements.default(self._prefixes, self._placed(self._placements).default()) | shared
         rows = self._rows.get(self._main_name)
         config: Config = self._defaults(self._main_name) if self._main_name in self._tiles else {} if rows is None else rows.default()
         for prefix, beside in self._beside():
             config |= beside.default(prefix)
         config |= {"in_rows": self._rows_pay(config)} if self._in_rows else {}
-        return config | ({"together": self._meeting_pays(config)} if self._meets else {})
+        return config | ({"together": self._meeting_pays(config)} if self._meets else {}) | shared
 
     @property
     def _prefixes(self) -> dict[str, str]:
@@ -370,10 +380,17 @@ class ProgramStrategy:
         That of the default is remembered.
         """
         if config != self.default:
-            return self._schedule(config)
-        if "default" not in self._made:
-            self._made["default"] = self._schedule(config)
-        return self._made["default"].copy()
+            return self._shared(self._schedule(config), config)
+        if "shared" not in self._made:
+            self._made["shared"] = self._shared(self._made.get("default") or self._schedule(config), config)
+        return self._made["shared"].copy()
+
+    def _shared(self, s: Schedule, config: Config) -> Schedule:
+        """A schedule, with threads for what is left where the point says so."""
+        if config.get("shared"):
+            s = s.copy()
+            share_rest(s, self.machine, self.threads)
+        return s
 
     def _schedule(self, config: Config) -> Schedule:
         s = self._plain.copy()
@@ -391,7 +408,6 @@ class ProgramStrategy:
             self._blocks,
             self._placements,
             self._defaults,
-            self.threads,
             sums_last=not self._tiles and not self.placed,
         )
         s = steps.appended(s, config, moved)

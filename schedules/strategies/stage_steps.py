@@ -37,7 +37,6 @@ class StageSteps:
     blocks: RowBlocks
     placements: Placements | None
     defaults: Callable[[str], Config]
-    threads: int
     sums_last: bool
 
     def appended(self, s: Schedule, config: Config, moved: Collection[str]) -> Schedule:
@@ -63,10 +62,6 @@ class StageSteps:
                 s = trial
                 producer = self.tiles[name].producer if name in self.tiles else None
                 placed |= set() if producer is None else {producer.name}
-        if self.threads > 1:
-            self.blocks.parallelize(s)
-            if self.placements is not None:
-                self.placements.share(s, config, {name: self._prefix(name) for name in self.rows})
         return _with_sums(s, sums)
 
     def _with_their_readers(self, config: Config) -> Iterator[str]:

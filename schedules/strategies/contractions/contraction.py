@@ -36,7 +36,7 @@ from tensorlang.schedules.strategies.contractions.tile_order import TileOrder, i
 from tensorlang.schedules.strategies.contractions.tiling import Tiling
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.epilogue import epilogue_knob, fuse_epilogue
-from tensorlang.schedules.strategies.loops.thread_loop import cheapest_thread_loop, parallelize
+from tensorlang.schedules.strategies.loops.thread_loop import cheapest_thread_loop, parallelize, seconds_of_forks
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.producer import WHOLE, Producer
 from tensorlang.schedules.strategies.rows.rows import MAX_LANES, RowVectors
@@ -222,7 +222,7 @@ class Contraction:
     def _thread_loop(self, config: Mapping[str, Any]) -> str:
         """The loop that threads share by default."""
         seconds, packing = self.search.seconds(config)
-        fork = self.machine.core.fork * self.stage.turns
+        fork = seconds_of_forks(self.machine.core, self.stage.turns)
         return cheapest_thread_loop(self.order.thread_loops(config, packing), seconds - packing, packing, self.threads, fork)
 
     # The schedule -----------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Final
 from tensorlang.ir import For
 from tensorlang.schedules.directives.loop_kinds import Parallel
 from tensorlang.schedules.model.estimate import estimated
+from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
@@ -23,6 +24,13 @@ from tensorlang.schedules.strategies.processor import Processor
 
 WORTH_THREADS: Final = 0.8
 """The share of the serial time that may be left, at most, for threads to be worth their cores."""
+AWAKE: Final = 0.4
+"""What a fork takes soon after another, as a share: threads wait awake for the next one (0.5 to 1 us on a Zen 4, 1.6 to 2.2 on a Zen 3)."""
+
+
+def seconds_of_forks(core: Machine, forks: int) -> float:
+    """What so many forks take, one soon after the other."""
+    return core.fork * (1 + AWAKE * max(0, forks - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,7 @@ def worth_threads(stage: StageInfo, vector: For | None, plain: Sequence[Part], m
     """Does it pay to share the outermost loop of a stage that runs by itself, its loop `vector` in lanes?"""
     seconds = seconds_in_lanes(stage, vector, plain, machine)
     loop = ThreadLoop("outer", size(stage.outer[0]), 1)
-    return cheapest_thread_loop([loop], seconds, 0.0, threads, machine.core.fork * stage.turns) == loop.name
+    return cheapest_thread_loop([loop], seconds, 0.0, threads, seconds_of_forks(machine.core, stage.turns)) == loop.name
 
 
 def seconds_in_lanes(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Processor, *, streams: bool = False) -> float:

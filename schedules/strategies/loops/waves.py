@@ -10,19 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final
 
 from tensorlang.errors import ScheduleError
 from tensorlang.schedules.schedule import Schedule
-
-SPINNING: Final = 0.25
-"""What a wave takes of a fork: its threads come from the wave before, and have not gone to sleep (a Zen 4 needs 0.5 to 1 of its 4 us)."""
+from tensorlang.schedules.strategies.loops.thread_loop import AWAKE
 
 
 def seconds_in_waves(seconds: float, rows: int, tiles: int, behind: int, threads: int, fork: float) -> float:
     """What so many `rows` of `tiles` take on all threads that take so many seconds on one; a wave takes a fork of so many seconds."""
     sizes = list(_waves(rows, tiles, behind))
-    return seconds * sum(-(-size // threads) for size in sizes) / (rows * tiles) + len(sizes) * SPINNING * fork
+    return seconds * sum(-(-size // threads) for size in sizes) / (rows * tiles) + len(sizes) * AWAKE * fork
 
 
 def _waves(rows: int, tiles: int, behind: int) -> Iterator[int]:

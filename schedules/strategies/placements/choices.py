@@ -22,14 +22,14 @@ from tensorlang.schedules.directives.compute_inline import ComputeInline
 from tensorlang.schedules.directives.reorder import Reorder
 from tensorlang.schedules.directives.reverse_compute_inline import ReverseComputeInline
 from tensorlang.schedules.directives.store_at import StoreAt
-from tensorlang.schedules.rewriting.edit import find_loop, literal_extent, loops, stage_of
+from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.spaces.space import Space
 from tensorlang.schedules.strategies.analysis.fusion import DEEP, owner
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, readers, size, tail_of, tensor_of
 from tensorlang.schedules.strategies.loops.phases import TOGETHER
-from tensorlang.schedules.strategies.loops.thread_loop import of_threads, parallelize
+from tensorlang.schedules.strategies.loops.thread_loop import of_threads
 from tensorlang.schedules.strategies.placements.contractions import PlacedContraction
 from tensorlang.schedules.strategies.placements.reads import Reads
 from tensorlang.schedules.strategies.placements.windows import PlacedWindow
@@ -255,16 +255,6 @@ class Placements:
         """Compute the reader of a stage from its tiles, where the point says so."""
         if config.get(f"{name}.at") == FUSED:
             s.attempt(ReverseComputeInline(self.readers[name][0]))
-
-    def share(self, s: Schedule, config: Mapping[str, Any], prefixes: Mapping[str, str]) -> None:
-        """Let threads share the strips, or the tiles, of stages that are computed from the tiles of others by now."""
-        plan = self.plan(config) or PlacementPlan()
-        standing = s.stages()
-        for name in plan.fused:
-            result = self.readers[name][0]
-            if result not in plan.members and result not in standing and config.get(f"{prefixes[result]}parallel") == "outer":
-                own = [loop.loop for loop in loops(s.nest.body) if stage_of(loop.loop) in (result, name)]
-                parallelize(s, own[0])
 
     def rows_in(self, s: Schedule, name: str) -> RowStrategy:
         """The rows of a stage as they stand: where strips are cut from the loop of its lanes, this is what is left of it."""

@@ -15,8 +15,6 @@ from typing import Final
 
 from tensorlang.ir import Buffer, Call, For
 from tensorlang.ir.traverse import walk
-from tensorlang.schedules.directives.loop_kinds import Parallel
-from tensorlang.schedules.rewriting.edit import find_loop
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import followers, reads_once
 from tensorlang.schedules.strategies.analysis.roles import roles_of
@@ -45,12 +43,6 @@ class RowBlocks:
     def around(self) -> str:
         """The loop around the blocks, or "": what all blocks share can be packed there."""
         return self.shared[-2] if len(self.shared) > 1 else ""
-
-    def parallelize(self, s: Schedule) -> None:
-        """Let threads share the outermost loop over the blocks for which that is legal."""
-        for loop in self.shared:
-            if size(find_loop(s.nest, loop)) != 1 and s.attempt(Parallel(loop)):
-                return
 
 
 def block_rows(s: Schedule, machine: Processor) -> tuple[Schedule, RowBlocks]:

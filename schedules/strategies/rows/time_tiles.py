@@ -34,7 +34,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, tensor_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
-from tensorlang.schedules.strategies.loops.thread_loop import WORTH_THREADS
+from tensorlang.schedules.strategies.loops.thread_loop import WORTH_THREADS, seconds_of_forks
 from tensorlang.schedules.strategies.loops.waves import seconds_in_waves, share_in_waves
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.reordered import schedule_reordered
@@ -102,7 +102,7 @@ class TimeTiles:
         fork, threads = machine.core.fork, self.rows.threads
         usual = self.rows.default()["vectors"]
         alone = estimated(self._sketched(plain, usual), machine.core).seconds
-        least, found = (alone / threads + self.stage.turns * fork if self.rows.shared else alone) * OTHER_WAY, self
+        least, found = (alone / threads + seconds_of_forks(machine.core, self.stage.turns) if self.rows.shared else alone) * OTHER_WAY, self
         in_flight = sorted({usual, *(count for count in self.rows.counts if count == IN_FLIGHT)})
         for vectors, steps, band in product(in_flight, self._counts, self._widths):
             seconds = estimated(self._sketched(plain, vectors, steps, band), machine.core).seconds

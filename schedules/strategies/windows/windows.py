@@ -30,7 +30,13 @@ from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_litera
 from tensorlang.schedules.strategies.loops.blocked_sums import TILE_BLOCK, accumulate_in_blocks
 from tensorlang.schedules.strategies.loops.epilogue import epilogue_knob, fuse_epilogue
 from tensorlang.schedules.strategies.loops.streaming import may_stream, stream
-from tensorlang.schedules.strategies.loops.thread_loop import ThreadLoop, cheapest_thread_loop, outer_loop_knob, parallelize
+from tensorlang.schedules.strategies.loops.thread_loop import (
+    ThreadLoop,
+    cheapest_thread_loop,
+    outer_loop_knob,
+    parallelize,
+    seconds_of_forks,
+)
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.producer import INLINED, WHOLE, Producer
 from tensorlang.schedules.strategies.rows.rows import RowVectors
@@ -151,7 +157,7 @@ class Windows:
         if self.threads > 1:
             shared = next((loop for loop in self.window.order(config) if size(loop) > 1), self.stage.outer[0])
             loops = [ThreadLoop("outer", size(shared), 1)]
-            fork = self.machine.core.fork * self.stage.turns
+            fork = seconds_of_forks(self.machine.core, self.stage.turns)
             config["parallel"] = cheapest_thread_loop(loops, self.search.seconds(config), 0.0, self.threads, fork)
         streamed = {"stream": False} if self._may_stream else {}  # the model does not see what plain stores evict
         return config | streamed | ({"epilogue": "fused"} if self.consumer else {})

@@ -1,0 +1,98 @@
+"""Threads for what is left: loops of a finished nest that run on one thread, where several take less time.
+
+A stage has threads by its own work. Stages that met in one loop, or that stand in the rows of one that does little, have more together;
+and where iterations wait for the one before, as those of a recurrence do, threads may share what stands side by side in each of them:
+
+    for k: for i: x[k, i] = f(x[k - 1, i])        ->        parallel i_o: for k: for i in the stretch of i_o: ...
+
+Of a loop inside others threads fork and join in each of their iterations, but are awake still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from math import ceil, prod
+
+from tensorlang.errors import ScheduleError
+from tensorlang.ir import For, Stmt
+from tensorlang.ir.traverse import substatements
+from tensorlang.schedules.directives.loop_kinds import Parallel
+from tensorlang.schedules.model.estimate import estimate
+from tensorlang.schedules.model.parts import Loop, Part
+from tensorlang.schedules.model.program import program
+from tensorlang.schedules.rewriting.edit import find_loop, loops
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis.stages import size
+from tensorlang.schedules.strategies.loops.thread_loop import ThreadLoop, cheapest_thread_loop, seconds_of_forks
+from tensorlang.schedules.strategies.processor import Processor
+
+
+def share_rest(s: Schedule, machine: Processor, threads: int) -> None:
+    """Let threads share each loop that none shares yet, nor one around or inside it, where this is legal and predicted to be faster."""
+    seconds = _seconds_of_loops(s, machine)
+    waiting = list(_outermost(s.nest.body, 1))
+    while waiting:
+        name, turns = waiting.pop()
+        loop = find_loop(s.nest, name)
+        if size(loop) > 1 and not any(part.kind == "parallel" for part in loops(loop)):
+            work = seconds.get(name, 0.0)
+            fork = seconds_of_forks(machine.core, turns)
+            if work * (1 - 1 / threads) <= fork:
+                continue
+            if _pays(loop, work, threads, fork) and s.attempt(Parallel(name)):
+                continue
+            if _share_stretches(s, loop, work, threads, fork):
+                continue
+        if loop.kind == "serial":
+            waiting += _outermost(loop.body, turns * size(loop))
+
+
+def _pays(loop: For, work: float, threads: int, fork: float) -> bool:
+    return bool(cheapest_thread_loop([ThreadLoop("", size(loop), 1)], work, 0.0, threads, fork) == "")
+
+
+def _outermost(stmt: Stmt, turns: int) -> Iterator[tuple[str, int]]:
+    """The outermost loops within, each with how often it runs where `stmt` runs so often."""
+    if isinstance(stmt, For):
+        yield stmt.loop, turns
+    else:
+        for part in substatements(stmt):
+            yield from _outermost(part, turns)
+
+
+def _share_stretches(s: Schedule, loop: For, work: float, threads: int, fork: float) -> bool:
+    """Let each thread run all iterations of a loop for a stretch of the one loop inside it, where that is legal and pays."""
+    inside = loop.body
+    if not isinstance(inside, For) or inside.kind != "serial" or not _pays(inside, work, threads, fork):
+        return False
+    with suppress(ScheduleError), s.together():
+        stretch, own = s.split(inside.loop, ceil(size(inside) / threads))
+        s.reorder(stretch, loop.loop, own)
+        s.parallel(stretch)
+        return True
+    return False
+
+
+def _seconds_of_loops(s: Schedule, machine: Processor) -> Mapping[str, float]:
+    """What each loop that runs more than once takes on one thread in all its turns; a stage in several loops counts by its iterations."""
+    known = estimate(s.nest, machine.core).stages
+    places = list(_places(program(s.nest), ()))
+    counts = dict[str, float]()
+    for stage, around in places:
+        counts[stage] = counts.get(stage, 0.0) + prod(loop.trips for loop in around)
+    found = dict[str, float]()
+    for stage, around in places:
+        own = known.get(stage, 0.0) * prod(loop.trips for loop in around) / max(1.0, counts[stage])
+        for loop in around:
+            found[loop.name] = found.get(loop.name, 0.0) + own
+    return found
+
+
+def _places(parts: tuple[Part, ...], around: tuple[Loop, ...]) -> Iterator[tuple[str, tuple[Loop, ...]]]:
+    """The stage of each statement, with the loops around it."""
+    for part in parts:
+        if isinstance(part, Loop):
+            yield from _places(part.body, (*around, part))
+        else:
+            yield part.stage, around

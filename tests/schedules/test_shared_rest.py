@@ -1,0 +1,76 @@
+"""Threads for what no stage shares by itself: columns of recurrences, stages that met in one loop, what stands in the rows of little."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.codegen.target import target
+from tensorlang.ir import For
+from tensorlang.ir.traverse import statements
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies import choose
+from tensorlang.schedules.strategies.loops.thread_loop import AWAKE, seconds_of_forks
+
+MACHINE = target("znver3")
+
+
+def parallel(s: Schedule) -> list[str]:
+    return [loop.loop for loop in statements(s.nest.body) if isinstance(loop, For) and loop.kind == "parallel"]
+
+
+def decay(rows: int, columns: int) -> tl.Tensor:
+    x = tl.placeholder((rows, columns), name="x")
+    return tl.recurrence((rows, columns), lambda i, j, y: 0.5 * y[i - 1, j] + x[i, j], name="y")
+
+
+def two_passes(n: int) -> tl.Tensor:
+    """Means of values that another stage has just made of their neighbours, in its rows."""
+    x = tl.placeholder((n, n), name="x")
+    mean = tl.compute((n, n), lambda i, j: tl.exp(x[i, j] - x[tl.maximum(i - 1, 0), j]), name="mean")
+    return tl.compute((n, n), lambda i, j: mean[i, j] + mean[tl.minimum(i + 1, n - 1), j], name="out")
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("columns", [2048, 2000, 4099])
+def test_threads_have_stretches_of_the_columns_of_a_recurrence(columns: int, threads: int) -> None:
+    strategy = choose(decay(60, columns), MACHINE, threads)
+    s = strategy.schedule(strategy.default)
+    assert len(parallel(s)) == 1 and s.loops("y")[0] == parallel(s)[0]  # around the rows, which wait for one another
+    given = np.random.default_rng(0).random((60, columns), dtype=np.float32)
+    expected = given.copy()
+    for row in range(1, 60):
+        expected[row] += np.float32(0.5) * expected[row - 1]
+    assert np.allclose(tl.build(s)(given), expected, rtol=1e-5)
+
+
+def test_a_recurrence_of_little_work_stays_on_one_thread() -> None:
+    strategy = choose(decay(8, 32), MACHINE, 2)
+    assert not parallel(strategy.schedule(strategy.default))
+
+
+@pytest.mark.parametrize("definition", [decay(60, 2048), two_passes(400)])
+def test_it_is_a_knob_whether_they_do(definition: tl.Tensor) -> None:
+    strategy = choose(definition, MACHINE, 2)
+    assert strategy.default["shared"] is True
+    alone = {name: "none" if name.endswith("parallel") else value for name, value in strategy.default.items()}
+    assert not parallel(strategy.schedule({**alone, "shared": False})) and parallel(strategy.schedule({**alone, "shared": True}))
+    assert "shared" not in choose(definition, MACHINE, 1).default
+
+
+def test_none_is_shared_twice_and_none_inside_another() -> None:
+    strategy = choose(two_passes(400), MACHINE, 2)
+    s = strategy.schedule(strategy.default)
+    inside = [loop.loop for part in statements(s.nest.body) if isinstance(part, For) and part.kind == "parallel" for loop in within(part)]
+    assert parallel(s) and not inside
+
+
+def within(loop: For) -> Sequence[For]:
+    return [part for part in statements(loop.body) if isinstance(part, For) and part.kind == "parallel"]
+
+
+def test_a_fork_that_follows_another_finds_threads_awake() -> None:
+    core = MACHINE.core
+    assert seconds_of_forks(core, 0) == seconds_of_forks(core, 1) == core.fork
+    assert seconds_of_forks(core, 101) == pytest.approx(core.fork * (1 + 100 * AWAKE))
