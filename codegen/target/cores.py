@@ -64,7 +64,9 @@ class Core(NamedTuple):
     names: str
     streams: float = 32
     """Places in different pages that prefetchers follow at once: 32 on Intel's cores (`intel`), and where nothing is known. A Zen 4 reads 8
-    rows at once by 25 GB/s, 16 by 19 and 32 by 14: as fast up to 10 or 12, by 0.8 along 16 and 0.5 along 32 (a vector times a matrix)."""
+    rows at once by 25 GB/s, 16 by 19 and 32 by 14: as fast up to 10 or 12, by 0.8 along 16 and 0.5 along 32 (a vector times a matrix);
+    a Zen 3 by 14 to 16 GB/s up to 12, 11 to 14 along 16 and 6 to 8 along 24. Where rows are 16 KiB apart, and all in one set, it is 10 along 16
+    already (`Followed`)."""
     units: float = 0
     """Vector operations of all classes a cycle, where some units do not multiply: AMD's cores have four, two multiply and two add (`fog`);
     softmax and layer norm recorded on a Zen 5 take the time of three."""
@@ -97,7 +99,7 @@ TABLE: Final[dict[str, tuple[Core, ...]]] = {
              ((5, 10), (7, 14), 0.8), 2, "fog, amd family 17h models 30h-: Zen 2", "znver2", units=4),
         Core(3.5, 256, (6, 2, 2, 1, 2), 4, 128, (8, 8), (64, 30, 18, 4.5), (4, 12, 65, 400), (4096, 1400, 350), 6.0, 12, 4.0,
              ((3, 11), (5, 15), 0.8), 3,
-             "fog, amd family 19h: Zen 3; measured on a virtual machine of a Milan: third level, memory, walks", "znver3", units=4),
+             "fog, amd family 19h: Zen 3; measured on a virtual machine of a Milan: third level, memory, walks, streams", "znver3", 12, 4),
         Core(3.7, 256, (6, 2, 2, 1, 2), 4, 128, (8, 0), (64, 30, 26, 9.5), (4, 14, 52, 380), (4096, 3072, 85, 24), 8.0, 16, 4.0,
              ((3, 11), (5, 15), 0.8), 3,
              "fog, amd family 19h models 10h-: Zen 4, 512 bits in two halves; measured on a virtual machine of a Genoa: sets of L2, third "

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from tensorlang.schedules.model.footprints import BufferFootprint, LoopScope, sets_used
 from tensorlang.schedules.model.issue import PREFETCHED
 from tensorlang.schedules.model.machine import Machine
+from tensorlang.schedules.model.walks import Followed
 
 KEPT: Final = ((0.8, 1.6), (0.5, 1.2))
 """Shares of the near caches at which what is used again begins to be lost, and all is."""
@@ -25,7 +26,7 @@ BEGINS: Final = 1 / 8
 
 @dataclass(frozen=True, slots=True)
 class CacheGeometry:
-    """What holds units: lines in a cache, or translations in a TLB; `streams` are followed ahead of it at once.
+    """What holds units: lines in a cache, or translations in a TLB; `streams` says what is followed ahead of it at once.
 
     What is streamed passes by a cache; its pages are translated like others (`translates`).
     """
@@ -34,7 +35,7 @@ class CacheGeometry:
     sets: int
     ways: int
     kept: tuple[float, float]
-    streams: float
+    streams: Followed
     translates: bool = False
 
 
@@ -83,9 +84,9 @@ class CacheTraffic:
 
 def cache_geometries(machine: Machine) -> tuple[CacheGeometry, ...]:
     """The caches of a machine, nearest first."""
-    kept = (*KEPT, (machine.kept * BEGINS, machine.kept))
+    kept, streams = (*KEPT, (machine.kept * BEGINS, machine.kept)), followed(machine)
     return tuple(
-        CacheGeometry(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, kept[min(level, 2)], machine.streams)
+        CacheGeometry(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, kept[min(level, 2)], streams)
         for level, cache in enumerate(machine.caches)
     )
 
@@ -94,7 +95,13 @@ def tlb_geometry(machine: Machine) -> CacheGeometry:
     """The last level of the TLB."""
     pages = machine.pages
     ways = pages.ways or pages.entries
-    return CacheGeometry(pages.size, max(1, pages.entries // ways), ways, KEPT[0], machine.streams, translates=True)
+    return CacheGeometry(pages.size, max(1, pages.entries // ways), ways, KEPT[0], followed(machine), translates=True)
+
+
+def followed(machine: Machine) -> Followed:
+    """What the prefetchers of a machine follow into its first level."""
+    first = machine.caches[0]
+    return Followed(machine.streams, first.ways, first.size // first.ways)
 
 
 def cache_traffic(top: LoopScope, cache: CacheGeometry) -> CacheTraffic:

@@ -28,8 +28,38 @@ UNROLLED: Final = ("unroll", "vector", "tensor")
 """Kinds of loops whose iterations stand beside one another in the code."""
 Around: TypeAlias = "tuple[str, float, str]"
 """A loop around an access: its name, its trips and its kind."""
-Runs: TypeAlias = "tuple[tuple[float, float], ...]"
-"""Places, and the bytes of neighbours that are touched in turn, in the order of time, beside no more of them; the fewest first."""
+
+
+class Run(NamedTuple):
+    """The `bytes` of neighbours that are touched in turn, in the order of time, beside those at no more than so many other `places`.
+
+    These are multiples of `apart` bytes from one another.
+    """
+
+    places: float
+    bytes: float
+    apart: int = 0
+
+
+class Followed(NamedTuple):
+    """What prefetchers follow at once: so many places in different pages, and of those whose lines go into the same sets so many `ways`.
+
+    A line that is brought ahead is gone before it is wanted, where more come meanwhile than its set holds: `period` bytes from one
+    another lines go into the same set.
+    """
+
+    places: float
+    ways: float
+    period: int
+
+    def at_once(self, apart: int) -> float:
+        """Of places so many bytes from one another, how many are followed."""
+        shared = math.gcd(apart, self.period)
+        return min(self.places, self.ways * self.period / max(shared, NEXT_LINE))
+
+
+Runs: TypeAlias = "tuple[Run, ...]"
+"""Of an access, the fewest places first."""
 
 
 class Term(NamedTuple):
@@ -58,17 +88,17 @@ class LinearAccess(NamedTuple):
     reads: bool
     writes: bool
     streams: bool = False
-    runs: Runs = ((1.0, math.inf),)
+    runs: Runs = (Run(1.0, math.inf),)
     asked: bool = False
 
-    def alone(self, begun: float, streams: float) -> float:
-        """The share of what is touched that no prefetcher brings, which follows so many places: the first `begun` bytes of each run.
+    def alone(self, begun: float, streams: Followed) -> float:
+        """The share of what is touched that no prefetcher brings: the first `begun` bytes of each run.
 
-        Of more places it follows some of the time as many: a Zen 4 reads rows by 25, 19 and 14 GB/s, 8, 16 and 32 at once.
+        Of more places than it follows it does so many some of the time: a Zen 4 reads rows by 25, 19 and 14 GB/s, 8, 16 and 32 at once.
         """
         share = 1.0
-        for places, run in self.runs:
-            left, followed = min(1.0, begun / run), min(1.0, streams * (HINTED if self.asked else 1.0) / places)
+        for places, run, apart in self.runs:
+            left, followed = min(1.0, begun / run), min(1.0, streams.at_once(apart) * (HINTED if self.asked else 1.0) / places)
             share = min(share, followed * left + (1 - followed) * share)
         return share
 
@@ -142,15 +172,15 @@ def _moving(total: Terms) -> Terms:
 
 def runs_of(access: LinearAccess, around: Sequence[Around]) -> Runs:
     """How far an access follows neighbours in loops, given outermost first. What is unrolled is one moment, in whatever order."""
-    run, places, found = float(access.element), 1.0, list[tuple[float, float]]()
+    run, places, apart, found = float(access.element), 1.0, 0, list[Run]()
     walked = [(access.bytes_of(name), trips, kind) for name, trips, kind in reversed(around)]
     body = list(takewhile(lambda loop: loop[2] in UNROLLED, walked))
     for step, trips, _ in (*sorted(body), *walked[len(body) :]):
         if step < run + NEXT_LINE or (step <= DENSE * max(run, NEXT_LINE) and step * trips <= PAGE):  # no whole line lies between
             run += step * (trips - 1)
         else:
-            found.append((places, run))
-            places *= trips
+            found.append(Run(places, run, apart))
+            places, apart = places * trips, math.gcd(apart, int(step))
             if places > MOST_STREAMS:
                 return tuple(found)
-    return (*found, (places, run))
+    return (*found, Run(places, run, apart))

@@ -15,6 +15,7 @@ from hypothesis import given, strategies as st
 import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
+from tensorlang.ir.integers import value_of
 from tensorlang.schedules.rewriting.edit import stores
 from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, GROUP, SLACK, levels, rounds
@@ -220,3 +221,12 @@ def test_levels_of_an_unknown_depth_are_splits_however_deep_its_tiles() -> None:
     for value in depth.values:
         config = {**strategy.default, "depth": value}
         assert not strategy.space.contains(config) or not strategy.schedule(config).faults
+
+
+def test_partial_sums_of_a_single_column_stay_with_their_row() -> None:
+    """Beside a loop of one iteration they were kept for all rows, 16 KiB apart: 2.4 times as slow as one row after the other."""
+    product = tl.ops.matmul(tl.placeholder((4096, 4096), name="A"), tl.placeholder((4096, 1), name="B"))
+    strategy = choose(product, target("znver3"), 1)
+    nest = strategy.schedule(strategy.default).nest
+    partial = [buffer for store in stores(nest.body) for buffer in store.buffers if buffer.name.endswith("_rf")]
+    assert partial and all(math.prod(int(value_of(extent) or 0) for extent in buffer.shape) <= 64 for buffer in partial)

@@ -1,6 +1,7 @@
 """Threads for what no stage shares by itself: columns of recurrences, stages that met in one loop, what stands in the rows of little."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,12 +21,12 @@ def parallel(s: Schedule) -> list[str]:
     return [loop.loop for loop in statements(s.nest.body) if isinstance(loop, For) and loop.kind == "parallel"]
 
 
-def decay(rows: int, columns: int) -> tl.Tensor:
+def decay(rows: int, columns: int) -> Any:
     x = tl.placeholder((rows, columns), name="x")
     return tl.recurrence((rows, columns), lambda i, j, y: 0.5 * y[i - 1, j] + x[i, j], name="y")
 
 
-def two_passes(n: int) -> tl.Tensor:
+def two_passes(n: int) -> Any:
     """Means of values that another stage has just made of their neighbours, in its rows."""
     x = tl.placeholder((n, n), name="x")
     mean = tl.compute((n, n), lambda i, j: tl.exp(x[i, j] - x[tl.maximum(i - 1, 0), j]), name="mean")
@@ -51,7 +52,7 @@ def test_a_recurrence_of_little_work_stays_on_one_thread() -> None:
 
 
 @pytest.mark.parametrize("definition", [decay(60, 2048), two_passes(400)])
-def test_it_is_a_knob_whether_they_do(definition: tl.Tensor) -> None:
+def test_it_is_a_knob_whether_they_do(definition: Any) -> None:
     strategy = choose(definition, MACHINE, 2)
     assert strategy.default["shared"] is True
     alone = {name: "none" if name.endswith("parallel") else value for name, value in strategy.default.items()}

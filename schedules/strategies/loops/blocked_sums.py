@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from tensorlang.ir import Binary, Expr, Param, Store
 from tensorlang.schedules.directives.accumulate import Accumulate
+from tensorlang.schedules.directives.compute_at import ComputeAt
 from tensorlang.schedules.directives.loop_kinds import Vectorize
 from tensorlang.schedules.directives.reorder import Reorder
 from tensorlang.schedules.directives.rfactor import Rfactor
@@ -133,8 +134,8 @@ def sum_in_lanes(s: Schedule, stage: StageInfo, loops: Sequence[str], lanes: int
     if not s.attempt(Rfactor(lane)):
         return False
     partial_sums = next(name for name in s.stages() if name not in before and not name.endswith(".init"))
-    if around and size(around[-1]) > 1 and s.can("compute_at", partial_sums, around[-1].loop):
-        s.compute_at(partial_sums, around[-1].loop)
+    if repeated := [part.loop for part in around if size(part) > 1]:
+        s.attempt(ComputeAt(partial_sums, repeated[-1]))
     for name in (f"{partial_sums}.init", partial_sums):
         inside, *order = s.loops(name)
         if not (not order or s.attempt(Reorder((*order, inside)))) or not s.attempt(Vectorize(inside)):
