@@ -65,8 +65,8 @@ class Core(NamedTuple):
     streams: float = 32
     """Places in different pages that prefetchers follow at once: 32 on Intel's cores (`intel`), and where nothing is known. A Zen 4 reads 8
     rows at once by 25 GB/s, 16 by 19 and 32 by 14: as fast up to 10 or 12, by 0.8 along 16 and 0.5 along 32 (a vector times a matrix);
-    a Zen 3 by 14 to 16 GB/s up to 12, 11 to 14 along 16 and 6 to 8 along 24. Where rows are 16 KiB apart, and all in one set, it is 10 along 16
-    already (`Followed`)."""
+    a Zen 3 by 14 to 16 GB/s up to 12, 11 to 14 along 16 and 6 to 8 along 24. Where rows are 16 KiB apart, and all in one set, it is 10
+    along 16 already (`Followed`)."""
     units: float = 0
     """Vector operations of all classes a cycle, where some units do not multiply: AMD's cores have four, two multiply and two add (`fog`);
     softmax and layer norm recorded on a Zen 5 take the time of three."""
