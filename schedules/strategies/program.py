@@ -239,15 +239,6 @@ class ProgramStrategy:
         return frozenset(tile.producer.name for tile in self._tiles.values() if tile.producer is not None)
 
     @cached_property
-    def _read_around(self) -> tuple[str, ...]:
-        """The intermediates that stages in rows alone touch, and read around an element of their own."""
-        tiled = [info for info in self._stages if info.name in self._tiles]
-        others = {tensor_of(load).name for info in tiled for load in info.loads} | {
-            buffer.name for info in tiled for buffer in info.store.buffers
-        }
-        return tuple(sorted(read_around(self._stages) - others))
-
-    @cached_property
     def _consumers(self) -> frozenset[str]:
         """The stages that are computed from the tiles of others by default."""
         return frozenset(tile.consumer for tile in self._tiles.values() if tile.consumer)
@@ -375,21 +366,14 @@ class ProgramStrategy:
         return dict(self._searched[tile])
 
     def schedule(self, config: Config) -> Schedule:
-        """The schedule of a point; a stage whose steps are refused keeps its plain loops, and the fault is recorded on the schedule.
-
-        That of the default is remembered.
-        """
-        if config != self.default:
-            return self._shared(self._schedule(config), config)
-        if "shared" not in self._made:
-            self._made["shared"] = self._shared(self._made.get("default") or self._schedule(config), config)
-        return self._made["shared"].copy()
-
-    def _shared(self, s: Schedule, config: Config) -> Schedule:
-        """A schedule, with threads for what is left where the point says so."""
-        if config.get("shared"):
-            s = s.copy()
-            share_rest(s, self.machine, self.threads)
+        """The schedule of a point, the default made once; a stage whose steps are refused keeps plain loops, and a fault says so."""
+        usual = config == self.default
+        if usual and "shared" in self._made:
+            return self._made["shared"].copy()
+        s = (self._made.get("default") if usual else None) or self._schedule(config)
+        s = share_rest(s, self.machine, self.threads) if config.get("shared") else s
+        if usual:
+            self._made["shared"] = s.copy()
         return s
 
     def _schedule(self, config: Config) -> Schedule:
@@ -411,5 +395,5 @@ class ProgramStrategy:
             sums_last=not self._tiles and not self.placed,
         )
         s = steps.appended(s, config, moved)
-        align_rows(s, self._read_around)
+        align_rows(s, read_around(self._stages, self._tiles))
         return fuse_neighbours(s, self.machine) if config.get("together") else s

@@ -60,6 +60,25 @@ def test_it_is_a_knob_whether_they_do(definition: Any) -> None:
     assert "shared" not in choose(definition, MACHINE, 1).default
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("n", [1 << 20, (1 << 20) - 77])
+def test_each_thread_counts_in_a_table_of_its_own(n: int, threads: int) -> None:
+    x, k = tl.placeholder((n,), "uint8", name="x"), tl.reduce_axis(n, name="k")
+    none = tl.compute((256,), lambda _: tl.cast(0, "int32"), name="none")
+    counts = tl.scatter(none, (k,), lambda k: tl.cast(x[k], "int32"), lambda k: tl.cast(1, "int32"), name="counts")
+    strategy = choose(counts, MACHINE, threads)
+    s = strategy.schedule(strategy.default)
+    assert len(parallel(s)) == 1
+    given = np.random.default_rng(0).integers(0, 256, n, dtype=np.uint8)
+    assert np.array_equal(tl.build(s)(given), np.bincount(given, minlength=256))
+
+
+def test_partial_sums_that_are_rounded_are_not_reordered() -> None:
+    x, k = tl.placeholder((1 << 20,), name="x"), tl.reduce_axis(1 << 20, name="k")
+    strategy = choose(tl.compute((1,), lambda i: tl.sum(x[k], axis=k), name="s"), MACHINE, 2)
+    assert not parallel(strategy.schedule(strategy.default))
+
+
 def test_none_is_shared_twice_and_none_inside_another() -> None:
     strategy = choose(two_passes(400), MACHINE, 2)
     s = strategy.schedule(strategy.default)

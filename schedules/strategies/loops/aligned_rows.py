@@ -10,7 +10,7 @@ looks like one to the row that is read next (by the last 12 bits of its address)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Sequence
 from typing import Final
 
 from tensorlang.ir import Const
@@ -25,18 +25,19 @@ LEAST_LINES: Final = 16
 """Lines of a row, at least, for the gap to be an eighth of it at most."""
 
 
-def read_around(stages: Iterable[StageInfo]) -> frozenset[str]:
-    """The tensors of which some stage reads several elements for one of its own."""
-    found = set[str]()
+def read_around(stages: Sequence[StageInfo], tiles: Container[str]) -> tuple[str, ...]:
+    """The tensors of which some stage reads several elements for one of its own, and which no stage touches that runs as `tiles`."""
+    found, tiled = set[str](), [stage for stage in stages if stage.name in tiles]
     for stage in stages:
         loads = {(tensor_of(load).name, load.index) for load in stage.loads}
         elements = Counter(name for name, _ in loads)
         slid = {name for name, index in loads if any(len(axes_of(part)) > 1 for part in index)}
         found |= slid | {name for name, count in elements.items() if count > 1}
-    return frozenset(found)
+    read = {tensor_of(load).name for stage in tiled for load in stage.loads}
+    return tuple(sorted(found - read - {buffer.name for stage in tiled for buffer in stage.store.buffers}))
 
 
-def align_rows(s: Schedule, tensors: Iterable[str]) -> None:
+def align_rows(s: Schedule, tensors: Sequence[str]) -> None:
     """Let the rows of some intermediates begin at lines."""
     stored = {buffer.name: buffer for buffer in allocations(s.nest.body)}
     for name in tensors:

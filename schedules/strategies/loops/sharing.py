@@ -5,6 +5,9 @@ and where iterations wait for the one before, as those of a recurrence do, threa
 
     for k: for i: x[k, i] = f(x[k - 1, i])        ->        parallel i_o: for k: for i in the stretch of i_o: ...
 
+Where iterations add to the same elements, as those of a histogram do, each thread has partial results of its own (`rfactor`), unless these
+are rounded, so that their order would change them.
+
 Of a loop inside others threads fork and join in each of their iterations, but are awake still.
 """
 
@@ -21,15 +24,16 @@ from tensorlang.schedules.directives.loop_kinds import Parallel
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.model.parts import Loop, Part
 from tensorlang.schedules.model.program import program
-from tensorlang.schedules.rewriting.edit import find_loop, loops
+from tensorlang.schedules.rewriting.edit import find_loop, loops, stores
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.stages import size
-from tensorlang.schedules.strategies.loops.thread_loop import ThreadLoop, cheapest_thread_loop, seconds_of_forks
+from tensorlang.schedules.strategies.loops.thread_loop import WORTH_THREADS, ThreadLoop, cheapest_thread_loop, seconds_of_forks
 from tensorlang.schedules.strategies.processor import Processor
 
 
-def share_rest(s: Schedule, machine: Processor, threads: int) -> None:
-    """Let threads share each loop that none shares yet, nor one around or inside it, where this is legal and predicted to be faster."""
+def share_rest(s: Schedule, machine: Processor, threads: int) -> Schedule:
+    """The schedule with threads for each loop that none shares yet, nor one around or inside it, where that is legal and pays."""
+    s = s.copy()
     seconds = _seconds_of_loops(s, machine)
     waiting = list(_outermost(s.nest.body, 1))
     while waiting:
@@ -42,10 +46,13 @@ def share_rest(s: Schedule, machine: Processor, threads: int) -> None:
                 continue
             if _pays(loop, work, threads, fork) and s.attempt(Parallel(name)):
                 continue
-            if _share_stretches(s, loop, work, threads, fork):
+            shared = _in_stretches(s, loop, work, threads, fork) or _in_parts(s, loop, work, threads, fork, machine)
+            if shared is not None:
+                s = shared
                 continue
         if loop.kind == "serial":
             waiting += _outermost(loop.body, turns * size(loop))
+    return s
 
 
 def _pays(loop: For, work: float, threads: int, fork: float) -> bool:
@@ -61,17 +68,34 @@ def _outermost(stmt: Stmt, turns: int) -> Iterator[tuple[str, int]]:
             yield from _outermost(part, turns)
 
 
-def _share_stretches(s: Schedule, loop: For, work: float, threads: int, fork: float) -> bool:
-    """Let each thread run all iterations of a loop for a stretch of the one loop inside it, where that is legal and pays."""
-    inside = loop.body
+def _in_stretches(s: Schedule, loop: For, work: float, threads: int, fork: float) -> Schedule | None:
+    """Each thread with all iterations of a loop for a stretch of the one loop inside it; None where that is not legal or does not pay."""
+    inside, trial = loop.body, s.copy()
     if not isinstance(inside, For) or inside.kind != "serial" or not _pays(inside, work, threads, fork):
-        return False
-    with suppress(ScheduleError), s.together():
-        stretch, own = s.split(inside.loop, ceil(size(inside) / threads))
-        s.reorder(stretch, loop.loop, own)
-        s.parallel(stretch)
-        return True
-    return False
+        return None
+    with suppress(ScheduleError):
+        stretch, own = trial.split(inside.loop, ceil(size(inside) / threads))
+        trial.reorder(stretch, loop.loop, own)
+        trial.parallel(stretch)
+        return trial
+    return None
+
+
+def _in_parts(s: Schedule, loop: For, work: float, threads: int, fork: float, machine: Processor) -> Schedule | None:
+    """Each thread with partial results of its own for a part of a reduction; None where that is not legal, rounds or does not pay."""
+    found = list(stores(loop))
+    rounded = any(buffer.dtype.is_floating for store in found for buffer in store.buffers)
+    if len(found) != 1 or found[0].reducer is None or rounded or not _pays(loop, work, threads, fork):
+        return None
+    trial, known = s.copy(), s.stages()
+    with suppress(ScheduleError):
+        part, _ = trial.split(loop.loop, ceil(size(loop) / threads))
+        trial.rfactor(part)
+        partial = next(name for name in trial.stages() if name not in known and not name.endswith(".init"))
+        trial.parallel(trial.loops(partial)[0])
+        more = estimate(trial.nest, machine.core).seconds - estimate(s.nest, machine.core).seconds
+        return trial if more + work / threads + fork <= WORTH_THREADS * work else None
+    return None
 
 
 def _seconds_of_loops(s: Schedule, machine: Processor) -> Mapping[str, float]:
