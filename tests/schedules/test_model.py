@@ -20,7 +20,7 @@ from tensorlang.schedules.model.footprints import scope
 from tensorlang.schedules.model.movement import CacheGeometry, cache_traffic
 from tensorlang.schedules.model.parts import Loop, Part, statements
 from tensorlang.schedules.model.program import program
-from tensorlang.schedules.model.walks import LinearAccess
+from tensorlang.schedules.model.walks import Followed, LinearAccess
 from tests.goldens.steps import SCHEDULES
 from tests.strategies import programs
 from tests.thinned import crossed, few
@@ -119,7 +119,7 @@ def test_what_a_cache_fetches_is_near_what_a_simulated_one_does(order, lines):
     parts = program(s.nest)
     stores = [box for box in scope(parts).once if box.writes]
     assert [box.name for box in stores] == ["C", "C"] or [box.name for box in stores] == ["C"]
-    found = cache_traffic(scope(parts), CacheGeometry(LINE, 1, lines, (0.9, 1.1), 32))
+    found = cache_traffic(scope(parts), CacheGeometry(LINE, 1, lines, (0.9, 1.1), Followed(32, 8, 4096)))
     fetched = sum(found.ahead.values()) + sum(found.alone.values())
     simulated = misses(list(addresses(parts)), lines)
     assert simulated / 2.5 - 8 <= fetched <= 2.5 * simulated + 8

@@ -89,7 +89,7 @@ def _parted(stmt: Stmt, middle: Middle, depth: int) -> Stmt:
         begun = _begun(first, around, inside(first, around), depth)
         if begun is not None:
             return block(begun, replace(main, body=interior))
-    edges = _by_lanes(_parted(stmt.body, middle, depth + (1 if stmt.kind == "parallel" else 2)))
+    edges = _by_lanes(_parted(stmt.body, middle, depth + (0 if stmt.kind == "parallel" else 2)))
     return _cut(stmt, tests, main, interior, edges, in_three=at_once and not (small and _has_many(stmt)))
 
 
