@@ -56,7 +56,8 @@ def share_rest(s: Schedule, machine: Processor, threads: int) -> Schedule:
 
 
 def _pays(loop: For, work: float, threads: int, fork: float) -> bool:
-    return bool(cheapest_thread_loop([ThreadLoop("", size(loop), 1)], work, 0.0, threads, fork) == "")
+    """Is it worth so many seconds of forks that threads share a loop of so many seconds on one?"""
+    return cheapest_thread_loop([ThreadLoop(loop.loop, size(loop), 1)], work, 0.0, threads, fork) == loop.loop
 
 
 def _outermost(stmt: Stmt, turns: int) -> Iterator[tuple[str, int]]:
