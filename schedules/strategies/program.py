@@ -367,14 +367,14 @@ class ProgramStrategy:
 
     def schedule(self, config: Config) -> Schedule:
         """The schedule of a point, the default made once; a stage whose steps are refused keeps plain loops, and a fault says so."""
-        usual = config == self.default
-        if usual and "shared" in self._made:
-            return self._made["shared"].copy()
-        s = (self._made.get("default") if usual else None) or self._schedule(config)
-        s = share_rest(s, self.machine, self.threads) if config.get("shared") else s
-        if usual:
-            self._made["shared"] = s.copy()
-        return s
+        if config != self.default:
+            return self._with_threads(self._schedule(config), config)
+        if "shared" not in self._made:
+            self._made["shared"] = self._with_threads(self._made.get("default") or self._schedule(config), config)
+        return self._made["shared"].copy()
+
+    def _with_threads(self, s: Schedule, config: Config) -> Schedule:
+        return share_rest(s, self.machine, self.threads) if config.get("shared") else s
 
     def _schedule(self, config: Config) -> Schedule:
         s = self._plain.copy()

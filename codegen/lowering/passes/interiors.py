@@ -89,7 +89,8 @@ def _parted(stmt: Stmt, middle: Middle, depth: int) -> Stmt:
         begun = _begun(first, around, inside(first, around), depth)
         if begun is not None:
             return block(begun, replace(main, body=interior))
-    edges = _by_lanes(_parted(stmt.body, middle, depth + (0 if stmt.kind == "parallel" else 2)))
+    deeper = 0 if stmt.kind == "parallel" else 2  # an edge of a loop that threads share is a whole block, and there is one such loop
+    edges = _by_lanes(_parted(stmt.body, middle, depth + deeper))
     return _cut(stmt, tests, main, interior, edges, in_three=at_once and not (small and _has_many(stmt)))
 
 

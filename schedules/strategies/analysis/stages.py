@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from math import gcd, prod
@@ -245,6 +245,11 @@ def divisors(stage: StageInfo, loop: For, *, decided: bool = False) -> Iterator[
 def tail_of(literal: bool, otherwise: Tail) -> Tail:
     """How a split handles the iterations that fill no tile: peeled off where the number of iterations is a literal."""
     return "peel" if literal else otherwise
+
+
+def partial_results(stages: Iterable[str], known: Container[str]) -> str:
+    """The stage of partial results that `rfactor` made, of all stages and those that were known before."""
+    return next(name for name in stages if name not in known and not name.endswith(".init"))
 
 
 def tensor_of(load: Load) -> Buffer:

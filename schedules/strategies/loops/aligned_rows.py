@@ -10,7 +10,7 @@ looks like one to the row that is read next (by the last 12 bits of its address)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
 from tensorlang.ir import Const
@@ -37,7 +37,7 @@ def read_around(stages: Sequence[StageInfo], tiles: Container[str]) -> tuple[str
     return tuple(sorted(found - read - {buffer.name for stage in tiled for buffer in stage.store.buffers}))
 
 
-def align_rows(s: Schedule, tensors: Sequence[str]) -> None:
+def align_rows(s: Schedule, tensors: Iterable[str]) -> None:
     """Let the rows of some intermediates begin at lines."""
     stored = {buffer.name: buffer for buffer in allocations(s.nest.body)}
     for name in tensors:

@@ -27,7 +27,7 @@ from tensorlang.schedules.directives.split import MAX_FACTOR
 from tensorlang.schedules.placement.local_copies import fresh_buffer, tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, label, size, standing
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, label, partial_results, size, standing
 
 BLOCK: Final = 32
 """Additions in a chain to one accumulator of a vector that is loaded for each of them."""
@@ -133,7 +133,7 @@ def sum_in_lanes(s: Schedule, stage: StageInfo, loops: Sequence[str], lanes: int
     lanewise, before = fresh_buffer(s.nest, f"{stage.store.buffers[0].name}_rf"), s.stages()
     if not s.attempt(Rfactor(lane)):
         return False
-    partial_sums = next(name for name in s.stages() if name not in before and not name.endswith(".init"))
+    partial_sums = partial_results(s.stages(), before)
     if repeated := [part.loop for part in around if size(part) > 1]:
         s.attempt(ComputeAt(partial_sums, repeated[-1]))
     for name in (f"{partial_sums}.init", partial_sums):

@@ -21,13 +21,13 @@ from tensorlang.errors import ScheduleError
 from tensorlang.ir import For, Stmt
 from tensorlang.ir.traverse import substatements
 from tensorlang.schedules.directives.loop_kinds import Parallel
-from tensorlang.schedules.model.estimate import estimate
+from tensorlang.schedules.model.estimate import estimate, estimated
 from tensorlang.schedules.model.parts import Loop, Part
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.rewriting.edit import find_loop, loops, stores
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis.stages import size
-from tensorlang.schedules.strategies.loops.thread_loop import WORTH_THREADS, ThreadLoop, cheapest_thread_loop, seconds_of_forks
+from tensorlang.schedules.strategies.analysis.stages import partial_results, size
+from tensorlang.schedules.strategies.loops.thread_loop import WORTH_THREADS, seconds_of_forks, sharing_pays
 from tensorlang.schedules.strategies.processor import Processor
 
 
@@ -44,7 +44,7 @@ def share_rest(s: Schedule, machine: Processor, threads: int) -> Schedule:
             fork = seconds_of_forks(machine.core, turns)
             if work * (1 - 1 / threads) <= fork:
                 continue
-            if _pays(loop, work, threads, fork) and s.attempt(Parallel(name)):
+            if sharing_pays(loop, work, threads, fork) and s.attempt(Parallel(name)):
                 continue
             shared = _in_stretches(s, loop, work, threads, fork) or _in_parts(s, loop, work, threads, fork, machine)
             if shared is not None:
@@ -53,11 +53,6 @@ def share_rest(s: Schedule, machine: Processor, threads: int) -> Schedule:
         if loop.kind == "serial":
             waiting += _outermost(loop.body, turns * size(loop))
     return s
-
-
-def _pays(loop: For, work: float, threads: int, fork: float) -> bool:
-    """Is it worth so many seconds of forks that threads share a loop of so many seconds on one?"""
-    return cheapest_thread_loop([ThreadLoop(loop.loop, size(loop), 1)], work, 0.0, threads, fork) == loop.loop
 
 
 def _outermost(stmt: Stmt, turns: int) -> Iterator[tuple[str, int]]:
@@ -71,9 +66,10 @@ def _outermost(stmt: Stmt, turns: int) -> Iterator[tuple[str, int]]:
 
 def _in_stretches(s: Schedule, loop: For, work: float, threads: int, fork: float) -> Schedule | None:
     """Each thread with all iterations of a loop for a stretch of the one loop inside it; None where that is not legal or does not pay."""
-    inside, trial = loop.body, s.copy()
-    if not isinstance(inside, For) or inside.kind != "serial" or not _pays(inside, work, threads, fork):
+    inside = loop.body
+    if not isinstance(inside, For) or inside.kind != "serial" or not sharing_pays(inside, work, threads, fork):
         return None
+    trial = s.copy()
     with suppress(ScheduleError):
         stretch, own = trial.split(inside.loop, ceil(size(inside) / threads))
         trial.reorder(stretch, loop.loop, own)
@@ -86,14 +82,13 @@ def _in_parts(s: Schedule, loop: For, work: float, threads: int, fork: float, ma
     """Each thread with partial results of its own for a part of a reduction; None where that is not legal, rounds or does not pay."""
     found = list(stores(loop))
     rounded = any(buffer.dtype.is_floating for store in found for buffer in store.buffers)
-    if len(found) != 1 or found[0].reducer is None or rounded or not _pays(loop, work, threads, fork):
+    if len(found) != 1 or found[0].reducer is None or rounded or not sharing_pays(loop, work, threads, fork):
         return None
     trial, known = s.copy(), s.stages()
     with suppress(ScheduleError):
         part, _ = trial.split(loop.loop, ceil(size(loop) / threads))
         trial.rfactor(part)
-        partial = next(name for name in trial.stages() if name not in known and not name.endswith(".init"))
-        trial.parallel(trial.loops(partial)[0])
+        trial.parallel(trial.loops(partial_results(trial.stages(), known))[0])
         more = estimate(trial.nest, machine.core).seconds - estimate(s.nest, machine.core).seconds
         return trial if more + work / threads + fork <= WORTH_THREADS * work else None
     return None
@@ -101,8 +96,8 @@ def _in_parts(s: Schedule, loop: For, work: float, threads: int, fork: float, ma
 
 def _seconds_of_loops(s: Schedule, machine: Processor) -> Mapping[str, float]:
     """What each loop that runs more than once takes on one thread in all its turns; a stage in several loops counts by its iterations."""
-    known = estimate(s.nest, machine.core).stages
-    places = list(_places(program(s.nest), ()))
+    parts = program(s.nest)
+    known, places = estimated(parts, machine.core).stages, list(_places(parts, ()))
     counts = dict[str, float]()
     for stage, around in places:
         counts[stage] = counts.get(stage, 0.0) + prod(loop.trips for loop in around)

@@ -64,11 +64,15 @@ def cheapest_thread_loop(loops: Iterable[ThreadLoop], work: float, packing: floa
     return name if name != "none" and costs[name] <= WORTH_THREADS * (work + packing) else "none"
 
 
+def sharing_pays(loop: For, work: float, threads: int, fork: float) -> bool:
+    """Is it worth so many seconds of forks that threads share a loop of so many seconds on one?"""
+    return cheapest_thread_loop([ThreadLoop(loop.loop, size(loop), 1)], work, 0.0, threads, fork) == loop.loop
+
+
 def worth_threads(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Processor, threads: int) -> bool:
     """Does it pay to share the outermost loop of a stage that runs by itself, its loop `vector` in lanes?"""
     seconds = seconds_in_lanes(stage, vector, plain, machine)
-    loop = ThreadLoop("outer", size(stage.outer[0]), 1)
-    return cheapest_thread_loop([loop], seconds, 0.0, threads, seconds_of_forks(machine.core, stage.turns)) == loop.name
+    return sharing_pays(stage.outer[0], seconds, threads, seconds_of_forks(machine.core, stage.turns))
 
 
 def seconds_in_lanes(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Processor, *, streams: bool = False) -> float:

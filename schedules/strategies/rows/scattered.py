@@ -24,7 +24,7 @@ from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.rewriting.edit import find_loop
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, tail_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, partial_results, size, tail_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.reordered import schedule_reordered
@@ -101,7 +101,7 @@ class Scattered:
         if tables > 1:
             known = set(s.stages())
             s.apply(Rfactor(inner))
-            stage = next(name for name in s.stages() if name not in known and not name.endswith(".init"))
+            stage = partial_results(s.stages(), known)
             inner, *others = s.loops(stage)
             s.reorder(*others, inner)
             for elements in (s.loops(f"{stage}.init")[1:], s.loops(self.stage.name)[:-1]):  # beside the loop over tables
