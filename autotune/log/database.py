@@ -328,6 +328,8 @@ def _parsed(scan: RememberedScan) -> Iterator[tuple[LocatedRecord, Glimpse | Fin
 def _told(known: StudyEntry, kept: IndexedTrial) -> str:
     """Which record that is."""
     best = known.best.id == kept.id
+    if not best and known.default is not None and known.default.id == kept.id and known.why_default is not None:
+        return f"the default {kept.id[:8]}: {known.why_default}"
     word = "the winner" if best and known.standing is not None else "the fastest trial" if best else "a trial"
     gained = f", {known.gained}" if best and known.gained else ""
     quality = known.standing.quality if best and known.standing is not None else kept.trial.quality

@@ -72,7 +72,7 @@ class Standing(NamedTuple):
 class StudyEntry:
     """A study, at some values of its dims whose product is `size`: the winner of its last final measurement, and its fastest trials.
 
-    `default` is the least time of a trial of the default schedule.
+    `default` is the fastest trial of the default schedule.
     """
 
     study: Study
@@ -84,15 +84,15 @@ class StudyEntry:
     decided: float = -math.inf
     ranked: tuple[IndexedTrial, ...] = ()
     standing: Standing | None = None
-    default: float = math.inf
+    default: IndexedTrial | None = None
 
     def rank(self, trial: Glimpse, place: LineAt, line: bytes) -> None:
         """Keep a trial if it is among the fastest; of equal ones the earlier."""
         assert trial.time is not None
-        if trial.source == "default":
-            self.default = min(self.default, trial.time)
+        kept = IndexedTrial(trial.time, trial.id, place, line)
+        if trial.source == "default" and (self.default is None or trial.time < self.default.time):
+            self.default = kept
         if len(self.ranked) < KEPT or trial.time < self.ranked[-1].time:
-            kept = IndexedTrial(trial.time, trial.id, place, line)
             self.ranked = tuple(sorted((*self.ranked, kept), key=lambda kept: kept.time))[:KEPT]
 
     def decide(self, winner: str, time: float, place: LineAt) -> None:
@@ -104,7 +104,8 @@ class StudyEntry:
         """Have the lines of what is kept; was all of it still there? A winner that is not is forgotten."""
         if self.winner is not None and not self.winner.fetch():
             self.winner, self.standing, self.decided = None, None, -math.inf
-        missing = [kept for kept in self.ranked if not kept.fetch()]
+        default = () if self.default is None else (self.default,)
+        missing = [kept for kept in (*default, *self.ranked) if not kept.fetch()]
         return not missing
 
     @property
@@ -114,7 +115,7 @@ class StudyEntry:
         if winner is not None and standing is not None and standing.default:
             return (winner,)  # however sure: it stands because nothing surely beat it
         if standing is not None and doubtful(standing.quality):
-            return ()
+            return () if self.default is None else (self.default,)
         others = (kept for kept in self.ranked if (winner is None or kept.id != winner.id) and self._leads(kept))
         return (*(() if winner is None else (winner,)), *others)
 
@@ -126,7 +127,7 @@ class StudyEntry:
             return False
         if doubtful(trial.quality) or trial.quality is Quality.DRIFTED:
             return False
-        return trial.source == "default" or self.default == math.inf or kept.time * LEAD <= self.default
+        return trial.source == "default" or self.default is None or kept.time * LEAD <= self.default.time
 
     @property
     def why_default(self) -> str | None:
@@ -151,7 +152,7 @@ class StudyEntry:
         standing = self.standing
         if standing is not None:
             return "the default itself" if standing.default else "" if standing.speedup is None else f"{standing.speedup:.2f}x its default"
-        return "" if self.default == math.inf else f"{self.default / self.best.time:.2f}x its default, in single trials"
+        return "" if self.default is None else f"{self.default.time / self.best.time:.2f}x its default, in single trials"
 
     @property
     def best(self) -> IndexedTrial:

@@ -32,12 +32,21 @@ def study(log: Log, n: int = 32, *, winner: int = 1, **final: Any) -> None:
 
 
 @pytest.mark.parametrize("doubt", [{"quality": "noisy"}, {"quality": "undecided"}, {"speedup_interval": [0.22, 68.0]}])
-def test_a_doubtful_winner_is_not_served_before_the_default(log: Log, doubt: dict[str, Any]) -> None:
+def test_instead_of_a_doubtful_winner_the_default_is_served_as_it_was_measured(log: Log, doubt: dict[str, Any]) -> None:
     study(log, **doubt)
-    match = Database(log).best(matmul(32), threads=1)
-    assert match.kind is None and (doubt.get("quality") or "undecided") in match.reason
+    match, last = Database(log).matches(matmul(32), threads=1)
+    assert match.record is not None and match.record.id == "id-0" and last.kind is None
+    assert match.reason.startswith("tuned: the default id-0: ") and (doubt.get("quality") or "undecided") in match.reason
     kernel = tuned(matmul(32), database=Database(log))
-    assert kernel.provenance == "default" and kernel.provenance_reason == match.reason
+    assert kernel.provenance == "tuned" and kernel.provenance_reason == match.reason
+
+
+def test_a_doubtful_winner_is_not_served_where_its_log_has_no_default(log: Log) -> None:
+    log.append(record(1, matmul(32), samples=[1e-3], software=host.software(), **another(matmul(32))))
+    log.append({"kind": "final", "id": "x", "winner": "id-1", "time": 1e-3, "quality": "noisy"})
+    match = Database(log).best(matmul(32), threads=1)
+    assert match.kind is None and "noisy" in match.reason
+    assert tuned(matmul(32), database=Database(log)).provenance == "default"
 
 
 @pytest.mark.parametrize("doubt", ["undecided", "noisy"])
