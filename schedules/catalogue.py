@@ -17,6 +17,7 @@ from tensorlang.schedules.directives.fission import Fission
 from tensorlang.schedules.directives.fold_storage import FoldStorage
 from tensorlang.schedules.directives.fuse import Fuse
 from tensorlang.schedules.directives.fuse_loops import FuseLoops
+from tensorlang.schedules.directives.hoist import Hoist
 from tensorlang.schedules.directives.join_reductions import JoinReductions
 from tensorlang.schedules.directives.loop_kinds import Parallel, Unroll, Vectorize
 from tensorlang.schedules.directives.memory_traffic import PrefetchRegion, StreamStores
@@ -74,5 +75,6 @@ DIRECTIVES: Final[Mapping[str, type[Directive]]] = {
     "decompose_reduction": DecomposeReduction,
     "join_reductions": JoinReductions,
     "narrow": Narrow,
+    "hoist": Hoist,
 }
 NAMES: Final[Mapping[type[Directive], str]] = {kind: name for name, kind in DIRECTIVES.items()}

@@ -113,6 +113,10 @@ class Methods(ABC):
         """Let the storage of an intermediate begin at a multiple of `bytes`; see `directives.storage`."""
         self._step("align", tensor, bytes)
 
+    def hoist(self, stage: str, loop: str) -> None:
+        """Compute before a loop what a stage computes anew in each of its iterations; see `directives.hoist`."""
+        self._step("hoist", stage, loop)
+
     def narrow(self, stage: str) -> None:
         """Compute a stage, and store it where it is an intermediate, in as few bits as hold its integers; see `directives.narrow`."""
         self._step("narrow", stage)

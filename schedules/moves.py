@@ -23,6 +23,7 @@ from tensorlang.schedules.directives.decompose_reduction import DecomposeReducti
 from tensorlang.schedules.directives.fission import Fission
 from tensorlang.schedules.directives.fuse import Fuse
 from tensorlang.schedules.directives.fuse_loops import FuseLoops
+from tensorlang.schedules.directives.hoist import Hoist
 from tensorlang.schedules.directives.join_reductions import JoinReductions
 from tensorlang.schedules.directives.loop_kinds import Parallel, Unroll, Vectorize
 from tensorlang.schedules.directives.narrow import Narrow
@@ -64,6 +65,7 @@ def moves_of_loop(nest: Nest, loop: str) -> Iterator[Directive]:
             ComputeAt(stage, loop),
             StoreAt(stage, loop),
             ReverseComputeAt(stage, loop),
+            Hoist(stage, loop),
             Accumulate(stage, loop),
             CacheWrite(stage, loop),
         )

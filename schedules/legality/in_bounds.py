@@ -146,7 +146,7 @@ def reads_left(expr: Expr, facts: Sequence[Expr]) -> Iterator[Buffer]:
                 yield expr.buffer
 
 
-def _is_written(nest: Nest, buffer: Buffer, facts: Sequence[Expr]) -> bool:
+def is_written(nest: Nest, buffer: Buffer, facts: Sequence[Expr]) -> bool:
     """Has every element of a buffer a value where the facts hold? A copy of what conditions protect has some only where these do."""
     found = [store for store in stores(nest.body) if buffer in store.buffers]
     return not found or any(all(find(*facts, negated(cond)) is None for cond in conditions_around(nest, store)) for store in found)
@@ -155,7 +155,7 @@ def _is_written(nest: Nest, buffer: Buffer, facts: Sequence[Expr]) -> bool:
 def _require_readable(nest: Nest, expr: Expr, facts: Sequence[Expr], target: Buffer) -> None:
     """Raise `Refusal` unless everything that an expression reads is inside, and there."""
     local = (load.buffer for load in loads_of(expr) if isinstance(load.buffer, Buffer) and load.buffer.memory != "argument")
-    for buffer in (*reads_left(expr, facts), *(read for read in local if not _is_written(nest, read, facts))):
+    for buffer in (*reads_left(expr, facts), *(read for read in local if not is_written(nest, read, facts))):
         raise Refusal(
             "TL-S302",
             f"where {target.name!r} is touched is read from {buffer.name!r}, and that element exists only under a condition "

@@ -55,7 +55,7 @@ def condition_slots(
             slots += KNOWN_MASK * several(loops) / steps(loops)
             slots += sum(KNOWN_MASK * share * several(loops | others) / steps(loops | others) for others, share in joined)
         else:
-            each = MASKS.get(machine.vector_bits, MASKS[128]) * _at_edges(loops, statement, around)
+            each = MASKS.get(machine.vector_bits, MASKS[128]) * cut_share(loops, statement, around, vector)
             slots += each * several(loops) / steps(loops)
     return slots
 
@@ -67,7 +67,7 @@ def masked_load_slots(
     if vector is None or machine.vector_bits in MASK_REGISTERS:
         return 0.0
     ends = min(1.0, EDGES / copies.get(vector.name, 1))
-    shares = (ends if _is_known(loops, around) else _at_edges(loops, statement, around) for loops in _of_lanes(statement, vector))
+    shares = (ends if _is_known(loops, around) else cut_share(loops, statement, around, vector) for loops in _of_lanes(statement, vector))
     return MASKED_LOAD * max(shares, default=0.0)
 
 
@@ -79,6 +79,16 @@ def _of_lanes(statement: Statement, vector: Loop | None) -> list[frozenset[str]]
 def _is_known(loops: frozenset[str], around: tuple[Loop, ...]) -> bool:
     """Is a condition the same in each run of a body: does it ask for none of the loops around?"""
     return not any(loop.name in loops for loop in around)
+
+
+def cut_share(loops: frozenset[str], statement: Statement, around: tuple[Loop, ...], vector: Loop | None) -> float:
+    """The share of vectors that a condition cuts in two: where it follows other loops, those that its boundaries pass through on their way.
+
+    Of `j > t`, with a row in one vector, that is each of them, at all `t`; with a row in eight, an eighth for each boundary.
+    """
+    assert vector is not None, "it asks for lanes"
+    row = max(vector.trips * max(1.0, vector.tiles), *(loop.trips for loop in around if loop.name in loops), 1.0)
+    return max(_at_edges(loops, statement, around), min(1.0, EDGES * vector.trips / row))
 
 
 def _at_edges(loops: frozenset[str], statement: Statement, around: tuple[Loop, ...]) -> float:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from tensorlang.schedules.legality.code_size import NEAR
 from tensorlang.schedules.model import forwarding, recurrences, row_ends, scatters
-from tensorlang.schedules.model.conditions import MASK_REGISTERS, condition_slots, masked_load_slots, registers_of_masks
+from tensorlang.schedules.model.conditions import MASK_REGISTERS, condition_slots, cut_share, masked_load_slots, registers_of_masks
 from tensorlang.schedules.model.latencies import FORWARDED
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Part, Statement, paths, statements
@@ -310,7 +310,7 @@ class _Body:
             loads, stores = loads + (moves.picked if tile.masked and moves.picked else moves.loads) * part, stores + moves.stores * part
             shuffles, kept = shuffles + moves.shuffles * part, kept + moves.kept * part
         number = math.prod(copies.values())
-        each = statement.operations - sum(part.operations for part in statement.edges if vector is None or vector.name not in part.loops)
+        each = statement.operations - sum(part.operations * (1 - self._at_edges(part.loops, woven=part.woven)) for part in statement.edges)
         work = max(0.0, each * number - self._moved_out(copies, number))
         if vector is not None and vector.kind == "tensor":
             work = vector.slots * number
@@ -358,6 +358,13 @@ class _Body:
         multiplied = max((work - sums - each * statement.light + shuffles) / ports.arithmetic, shuffles / ports.shuffles)
         return max(multiplied, sums / ports.arithmetic, (work + shuffles) / ports.units)
 
+    def _at_edges(self, loops: frozenset[str], *, woven: bool = False) -> float:
+        """The share of vectors in which a condition chooses lane by lane; none where it is the same in all lanes."""
+        vector = self.vector
+        if vector is None or vector.name not in loops:
+            return 0.0
+        return 1.0 if woven else cut_share(loops, self.statement, self.loops[0], vector)
+
     def _moved_out(self, copies: Mapping[str, int], number: float) -> float:
         """Operations that are not carried out in every copy, since they follow fewer loops."""
         serial = self.loops[0][-1] if self.loops[0] else None
@@ -370,8 +377,8 @@ class _Body:
     def _divider(self, copies: Mapping[str, int]) -> float:
         """Cycles of the unit that divides, once for what the serial loop does not change."""
         ports, serial, total = self.machine.ports, self.loops[0][-1] if self.loops[0] else None, 0.0
-        for loops, divisions, roots in self.statement.divided:
-            each = divisions / ports.divisions + roots / ports.roots
+        for loops, divisions, roots, chosen in self.statement.divided:
+            each = (divisions / ports.divisions + roots / ports.roots) * (self._at_edges(chosen) if chosen else 1.0)
             each *= math.prod(count for name, count in copies.items() if name in loops)
             each /= 1.0 if serial is None or serial.name in loops else serial.trips
             total += each * (1.0 if self.vector is not None and self.vector.name in loops else SCALAR)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Select, Unary
 from tensorlang.ir.numbering import Numbering
-from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and
+from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and, walk
 from tensorlang.schedules.legality.code_size import function_size
 from tensorlang.schedules.model.parts import Divided
 from tensorlang.schedules.model.walks import LinearAccess, Terms
@@ -27,6 +27,14 @@ HALF: Final = 0.5
 """What is left of a power of two without its exponent."""
 ROOTS: Final[Mapping[str, tuple[float, float]]] = {"sqrt": (0.0, 1.0), "rsqrt": (1.0, 1.0)}
 """Divisions and square roots of functions that are these."""
+
+
+class _Side(NamedTuple):
+    """What a side of a choice takes in slots, of which some are its `own` and no edges of others, and where its divisions stand."""
+
+    slots: float
+    own: float
+    divided: range
 
 
 @dataclass(slots=True)
@@ -46,7 +54,7 @@ class Operations:
     light: float = 0.0
     reads: dict[int, LinearAccess] = field(default_factory=dict)
     asked: dict[frozenset[str], None] = field(default_factory=dict)
-    edges: dict[frozenset[str], float] = field(default_factory=dict)
+    edges: dict[tuple[frozenset[str], bool], float] = field(default_factory=dict)
     divided: list[Divided] = field(default_factory=list)
     work: dict[frozenset[str], float] = field(default_factory=dict)
     followed: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -61,7 +69,7 @@ class Operations:
         if isinstance(expr, Const | Axis | Dim) or (number := self.numbering.number(expr)) in seen:
             return 0.0
         seen.add(number)
-        own = 0.0
+        own = inside = 0.0
         match expr:
             case Load(buffer, index):
                 if isinstance(buffer, Buffer):
@@ -86,9 +94,7 @@ class Operations:
                     self.asked[frozenset(name for axis in axes_of(part) for name in self.axis(axis))] = None
                 if isinstance(yes, Load) and isinstance(no, Const) and not no.value:  # a masked load has zeros where it is off
                     return self._slots(yes, seen)
-                follows = self._follows(cond)
-                self.edges[follows] = self.edges.get(follows, 0.0) + 1.0
-                own = 1.0
+                own, inside = 1.0, self._chosen(cond, yes, no, seen)
             case Binary() | Compare() | Unary() | Cast() | Select():
                 own = 1.0
             case _:
@@ -99,7 +105,25 @@ class Operations:
             self.light += own if op not in ("add", "sub", "mul") else 0.0
             follows = self._follows(expr)
             self.work[follows] = self.work.get(follows, 0.0) + own
-        return own + sum(self._slots(part, seen) for part in children(expr))
+        return own + inside + sum(self._slots(part, seen) for part in children(expr))
+
+    def _chosen(self, cond: Expr, yes: Expr, no: Expr, seen: set[int]) -> float:
+        """Slots of both sides of a choice by loops, which is one of the `edges`; so is what only the seldom side has, or the cheaper one.
+
+        A condition that holds of every other element has no seldom side.
+        """
+        woven = any(isinstance(part, Binary) and part.op in ("mod", "floordiv") for part in walk(cond))
+        seldom, follows, sides = _seldom(cond), self._follows(cond), list[_Side]()
+        for side in (no, yes) if seldom else (yes, no):
+            known, first = sum(self.edges.values()), len(self.divided)
+            slots = self._slots(side, seen)
+            sides.append(_Side(slots, slots - sum(self.edges.values()) + known, range(first, len(self.divided))))
+        rare = sides[1] if seldom is not None else min(sides, key=lambda side: (len(side.divided), side.own))
+        self.edges[follows, woven] = self.edges.get((follows, woven), 0.0) + 1.0 + (0.0 if woven else rare.own)
+        for place in () if woven else rare.divided:
+            part = self.divided[place]
+            self.divided[place] = part._replace(chosen=part.chosen or follows)
+        return sum(side.slots for side in sides)
 
     def _divide(self, expr: Expr, divisions: float, roots: float) -> None:
         """Count what the divider does for a node, in each iteration of the loops that its operands move with."""
@@ -115,6 +139,12 @@ class Operations:
             made = self.made.get(getattr(expr.buffer, "name", ""), ()) if isinstance(expr, Load) else ()
             found = self.followed[number] = frozenset(own).union(made, *map(self._follows, children(expr)))
         return found
+
+
+def _seldom(cond: Expr) -> bool | None:
+    """What a condition is in few iterations: true where it has an equation, false where it is the opposite of one; None for others."""
+    asked = [part.op for part in sides_of_and(cond) if isinstance(part, Compare)]
+    return True if "eq" in asked else False if asked == ["ne"] else None
 
 
 def _tells_where(expr: Expr) -> bool:

@@ -22,11 +22,26 @@ def slots_of(instruction: str | None) -> float:
 
 
 class Divided(NamedTuple):
-    """Divisions and square roots of floats, as so many of 32-bit numbers; in each iteration of `loops` they are of others."""
+    """Divisions and square roots of floats, as so many of 32-bit numbers; in each iteration of `loops` they are of others.
+
+    `chosen`: the loops of a condition whose seldom side they stand on, which is computed where a vector has lanes of both.
+    """
 
     loops: frozenset[str]
     divisions: float
     roots: float
+    chosen: frozenset[str] = frozenset()
+
+
+class Chosen(NamedTuple):
+    """Operations of a choice by a condition on `loops`, and of its seldom side.
+
+    A vector has them whose lanes differ; where the condition is `woven`, as of odd and even, that is each.
+    """
+
+    loops: frozenset[str]
+    operations: float
+    woven: bool = False
 
 
 class Apart(NamedTuple):
@@ -44,7 +59,7 @@ class Statement(NamedTuple):
     `combines`: it adds to what the last iteration left, by `joining` operations (a product is added by the instruction that makes
     it); `bits` of its widest element decide how many lanes a vector has; `conditions`: the loops that each condition on loops alone asks;
     `carried`: what it reads of its own results, by buffer and offsets, with the latencies until its next one (see `recurrences`);
-    `edges`: the operations that choose by these conditions, which the interior of a loop has where lanes differ in them; `divided`:
+    `edges`: the operations that choose by these conditions, and what only their seldom sides have; `divided`:
     what the divider has to do; `apart`: the operations, some of the others, that follow fewer loops than the statement; how many
     operations are `sums`, and how many are `light`: neither sums nor products; how many `results` it has, each in registers of its own,
     and the operations of the `longest` way to combine one of them; `told`: the loops in which data tell where it writes, `sure` those that
@@ -61,7 +76,7 @@ class Statement(NamedTuple):
     bits: int
     conditions: tuple[frozenset[str], ...] = ()
     carried: tuple[tuple[str, tuple[int, ...], float], ...] = ()
-    edges: tuple[Apart, ...] = ()
+    edges: tuple[Chosen, ...] = ()
     divided: tuple[Divided, ...] = ()
     apart: tuple[Apart, ...] = ()
     sums: float = 0.0
@@ -74,8 +89,9 @@ class Statement(NamedTuple):
 
     def over(self, follow: Callable[[frozenset[str]], frozenset[str]]) -> Statement:
         """The statement with its conditions and operations over what loops become; not its accesses, nor what its result moves with."""
-        divided = tuple([part._replace(loops=follow(part.loops)) for part in self.divided])
-        apart, edges = (tuple([part._replace(loops=follow(part.loops)) for part in parts]) for parts in (self.apart, self.edges))
+        divided = tuple([part._replace(loops=follow(part.loops), chosen=follow(part.chosen)) for part in self.divided])
+        apart = tuple([part._replace(loops=follow(part.loops)) for part in self.apart])
+        edges = tuple([part._replace(loops=follow(part.loops)) for part in self.edges])
         told = self._replace(told=follow(self.told), sure=follow(self.sure)) if self.told else self
         return told._replace(conditions=tuple(map(follow, self.conditions)), divided=divided, apart=apart, edges=edges)
 

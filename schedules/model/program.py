@@ -43,7 +43,7 @@ from tensorlang.schedules.model.domains import Domain, conditions_on, cut_loops,
 from tensorlang.schedules.model.hints import hinted
 from tensorlang.schedules.model.latencies import latencies
 from tensorlang.schedules.model.operations import Operations
-from tensorlang.schedules.model.parts import Apart, Loop, Part, Statement, slots_of
+from tensorlang.schedules.model.parts import Apart, Chosen, Loop, Part, Statement, slots_of
 from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, runs_of
 from tensorlang.schedules.rewriting.edit import loops
 
@@ -328,7 +328,7 @@ class _Reader:
             bits,
             tuple(counted.asked),
             self._carried(store, counted.reads.values()),
-            tuple(map(Apart._make, counted.edges.items())),
+            tuple(Chosen(loops, own, woven) for (loops, woven), own in counted.edges.items()),
             tuple(counted.divided),
             tuple(Apart(loops, own) for loops, own in work.items() if loops != moving.union(*work)),
             *kinds,

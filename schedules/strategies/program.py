@@ -33,6 +33,7 @@ from tensorlang.schedules.strategies.placements.choices import Placements
 from tensorlang.schedules.strategies.placements.search import PlacementSearch
 from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, PointCosts
 from tensorlang.schedules.strategies.preparation.digits import split_digits
+from tensorlang.schedules.strategies.preparation.hoisting import hoist_invariants
 from tensorlang.schedules.strategies.preparation.interleave import interleave_operands
 from tensorlang.schedules.strategies.preparation.joins import join_reductions
 from tensorlang.schedules.strategies.preparation.narrowing import narrow_integers
@@ -77,9 +78,9 @@ class ProgramStrategy:
         s = Schedule(self.program)
         inline_pointwise(s)
         narrow_integers(s)
-        s, blocks = split_digits(join_reductions(raise_contractions(s), self.machine), self.machine), RowBlocks()
-        if not self.placed:
-            s, blocks = block_rows(s, self.machine)
+        hoist_invariants(s, self.machine)
+        s = split_digits(join_reductions(raise_contractions(s), self.machine), self.machine)
+        s, blocks = (s, RowBlocks()) if self.placed else block_rows(s, self.machine)
         return interleave_operands(s, self.machine, self.constants), blocks
 
     @property
@@ -161,8 +162,7 @@ class ProgramStrategy:
         if not self.placed and self._placements is not None:
             return self._last
         producers = frozenset[str]() if self.placed else self._producers
-        infos = [info for info in self._stages if info.name not in producers]
-        return max(infos, key=lambda info: info.iterations) if infos else None
+        return max((info for info in self._stages if info.name not in producers), key=lambda info: info.iterations, default=None)
 
     @cached_property
     def _last(self) -> StageInfo | None:

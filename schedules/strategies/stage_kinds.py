@@ -21,7 +21,6 @@ from tensorlang.schedules.strategies.placements.windows import PlacedWindow
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.abreast import Abreast
 from tensorlang.schedules.strategies.rows.chosen_parts import chosen_parts
-from tensorlang.schedules.strategies.rows.columns import Columns
 from tensorlang.schedules.strategies.rows.cut_sums import cut_sum
 from tensorlang.schedules.strategies.rows.planes import planes_side_by_side
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks
@@ -63,7 +62,7 @@ class StageKinds:
         return window or PlacedContraction.of(info, self.machine, self.threads, self.plain, self.constants)
 
     def row(self, info: StageInfo, *, lanes: bool, asks_ahead: bool, alone: bool) -> RowStrategy:
-        """The stage with rows abreast, turned, in blocks side by side, in columns or in rows, without `lanes` where a sum stands in it.
+        """The stage with rows abreast, turned, in blocks side by side or in rows, without `lanes` where a sum stands in it.
 
         `alone`: no other stage is beside it, and it does not read what it writes.
         """
@@ -73,7 +72,7 @@ class StageKinds:
         if not info.ragged.bounded:
             found: RowStrategy | None = Abreast.of(rows, self.machine, self.plain)
             found = found or Transpose.of(info, self.machine, self.threads, self.plain)
-            found = found or SideBySide.of(rows, self.machine, self.plain, alone=alone) or Columns.of(rows, self.machine, self.plain)
+            found = found or SideBySide.of(rows, self.machine, self.plain, alone=alone)
             if found is not None:
                 return found
         for looked_at in (cut_sum, sliding_rows, chosen_parts, planes_side_by_side):

@@ -13,6 +13,7 @@ import tensorlang as tl
 from tensorlang.ir import Alloc, Block, For, Stmt
 from tensorlang.ir.traverse import substatements
 from tensorlang.schedules import catalogue
+from tensorlang.schedules.directives.hoist import invariants
 from tensorlang.schedules.legality.accesses import reads
 from tensorlang.schedules.rewriting.edit import literal_extent, stages, stores
 
@@ -219,6 +220,12 @@ def narrow(view: View) -> Step:
     return call("narrow", view.rng.choice([*view.computed(), *view.results()]))
 
 
+def hoist(view: View) -> Step:
+    """What a stage computes of less than all of its loops."""
+    found = [(part.stage, loop.loop) for loop in view.loops() for part in stores(loop.body) if invariants(view.nest, part, loop.loop)]
+    return call("hoist", *view.rng.choice(found or [(stage, view.loop().loop) for stage in view.computed()]))
+
+
 def shift(view: View) -> Step:
     """A loop that counts from elsewhere."""
     return call("shift", view.loop().loop, view.rng.choice((-3, -1, 0, 1, 2, 7)))
@@ -262,6 +269,7 @@ ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
     "partition": (partition, 3),
     "shift": (shift, 2),
     "narrow": (narrow, 2),
+    "hoist": (hoist, 3),
 }
 LOOPS: Final = ("loop", "at", "by", "outer", "inner", "first", "second", "after", "before")
 

@@ -54,6 +54,13 @@ def bytes_product() -> Any:
     return tl.compute((4, 16), lambda i, j: tl.sum(tl.cast(a[i, k], "int32") * tl.cast(b[j, k], "int32"), axis=k), name="C")
 
 
+def rooted() -> Tensor:
+    """Columns by the root of a variance."""
+    x, v = tl.placeholder((6, 8), name="X"), tl.placeholder((8,), name="V")
+    result: Tensor = tl.compute((6, 8), lambda i, j: x[i, j] / tl.sqrt(v[j] + 1e-5), name="Y")
+    return result
+
+
 def grey_steps() -> Any:
     """Differences of bytes, said in 32 bits."""
     image = tl.placeholder((4, 9), "uint8", name="I")
@@ -119,4 +126,5 @@ SCHEDULES: Final[dict[str, tuple[Any, tuple[tuple[Any, ...], ...]]]] = {
     "decompose_reduction": (matmul(4, 6, 8), (("reorder", "C.i", "C.k", "C.j"), ("decompose_reduction", "k"))),
     "join_reductions": (sum_and_squares(), (("join_reductions", "S", "Q"),)),
     "narrow": (grey_steps(), (("narrow", "g"), ("narrow", "E"))),
+    "hoist": (rooted(), (("hoist", "Y", "i"),)),
 }

@@ -70,7 +70,13 @@ class PlacementSearch:
             descend(self.repaired({**first, **{f"{name}.at": place for name, place in start.items()}}), [*steps, *steps], self.seconds)
             for start in starts
         ]
-        return min(found, key=self.seconds)
+        return min((other for point in found for other in (point, *self._apart(point))), key=self.seconds)
+
+    def _apart(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Each group taken apart, its members whole: a descent moves them one by one, and there the first ones alone gain nothing."""
+        plan = self.placements.plan(config)
+        for group in plan.groups if plan is not None else ():
+            yield self.repaired({**config, **{f"{name}.at": WHOLE for name in group.members if WHOLE in self.placements.places[name]}})
 
     def repaired(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """The point that is meant: what cannot be in strips is whole."""

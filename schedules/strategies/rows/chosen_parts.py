@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.ir import Axis, Binary, Compare, For, Select
@@ -20,9 +21,12 @@ from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis.stages import StageInfo
-from tensorlang.schedules.strategies.descent import CODE_COST
+from tensorlang.schedules.strategies.descent import CODE_COST, OTHER_WAY
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.rows import RowVectors
+
+USUAL: Final = 2
+"""Vectors of a tile, as of other rows, if the model gives fewer no clear gain: one alone asks its questions as often as two do."""
 
 
 def chosen_parts(rows: RowVectors, plain: Sequence[Part], machine: Processor) -> RowVectors:
@@ -39,7 +43,9 @@ def chosen_parts(rows: RowVectors, plain: Sequence[Part], machine: Processor) ->
         return estimated(numbered(found.parts()), machine.core).seconds * (1 + code * count)
 
     usual = rows.default()["vectors"]
-    return replace(rows, wanted=min((count for count in rows.counts if count <= usual), key=seconds))
+    costs = {count: seconds(count) for count in rows.counts if count <= usual}
+    near = [count for count, cost in costs.items() if OTHER_WAY * cost <= min(costs.values())]
+    return replace(rows, wanted=min(near, key=lambda count: abs(count - USUAL)))
 
 
 def _ends_elsewhere(stage: StageInfo, vector: For) -> bool:

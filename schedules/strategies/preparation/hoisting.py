@@ -1,0 +1,85 @@
+"""What a stage computes anew in each iteration of a loop that does not move it, computed before.
+
+    for i: for j: Y[i, j] = (X[i, j] - mean[j]) / sqrt(v[j])          ->          for j: h[j] = sqrt(v[j])
+                                                                                  for i: for j: Y[i, j] = (X[i, j] - mean[j]) / h[j]
+
+A compiler moves what no inner loop moves; this moves with one, and needs storage: columns that are normalised, the row of a matrix that is
+subtracted from others, the factors of a transform, rotations by positions. What is worth it is dearer than the load that it becomes, by the
+cost model. A few elements that loops alone tell are literals once the loops of a window are unrolled, and stay.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from tensorlang.ir import Binary, Call, Const, Expr, For, Nest
+from tensorlang.ir.relations import closure
+from tensorlang.ir.traverse import axes_of, nodes, reads_data
+from tensorlang.schedules.directives.hoist import Hoist, invariants
+from tensorlang.schedules.model.program import program
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stages_of
+from tensorlang.schedules.strategies.descent import OTHER_WAY
+from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
+from tensorlang.schedules.strategies.processor import Processor
+
+SHORT: Final = 4
+"""Iterations up to which a loop is unrolled, which computes once what stays the same."""
+UNROLLED: Final = 256
+"""Elements below which those that loops alone tell stay: windows and short sums are unrolled, which makes literals of them."""
+
+
+def hoist_invariants(s: Schedule, machine: Processor) -> None:
+    """Append the directives, for each stage and loop where that is legal and predicted to be faster; for those that they make, too."""
+    waiting = [info.name for info in stages_of(s.nest) if any(map(_is_dear, info.store.values)) and not info.ragged.bounded]
+    while waiting:
+        stage = waiting.pop()
+        for loop in _loops(_stage(s, stage))[:-1]:
+            waiting += _hoisted(s, stage, loop, machine)
+
+
+def _hoisted(s: Schedule, stage: str, loop: For, machine: Processor) -> set[str]:
+    """The stages that are made of what a loop does not move; none where it is not worth it."""
+    info = _stage(s, stage)
+    inside = _loops(info)[[part.loop for part in _loops(info)].index(loop.loop) + 1 :]
+    if size(loop) <= SHORT or not any(_is_worth_it(s.nest, expr, inside) for expr in invariants(s.nest, info.store, loop.loop)):
+        return set()
+    before = s.copy()
+    if not s.attempt(Hoist(stage, loop.loop)):
+        return set()
+    made = set(s.stages()) - set(before.stages())
+    if _seconds(s, {stage, *made}, machine) >= OTHER_WAY * _seconds(before, {stage}, machine):
+        s.undo()
+        return set()
+    return made
+
+
+def _stage(s: Schedule, name: str) -> StageInfo:
+    return next(info for info in stages_of(s.nest) if info.name == name)
+
+
+def _loops(info: StageInfo) -> tuple[For, ...]:
+    return (*info.around, *info.loops)
+
+
+def _is_worth_it(nest: Nest, expr: Expr, inside: tuple[For, ...]) -> bool:
+    """Does it move with a loop inside, cost more than a load, and not become literals?"""
+    moving = [loop for loop in inside if loop.loop in closure(nest, axes_of(expr))]
+    return bool(moving) and _is_dear(expr) and (reads_data(expr) or prod(map(size, moving)) >= UNROLLED)
+
+
+def _is_dear(expr: Expr) -> bool:
+    """Has it a function, or a division by what is no literal? Anything else costs little more than the load that it becomes."""
+    return any(isinstance(node, Call) or (isinstance(node, Binary) and _divides(node)) for node in nodes(expr))
+
+
+def _divides(node: Binary) -> bool:
+    return node.op in ("div", "floordiv", "mod") and not isinstance(node.right, Const)
+
+
+def _seconds(s: Schedule, stages: set[str], machine: Processor) -> float:
+    """What stages take together by the cost model, their last loops in lanes."""
+    plain = program(s.nest)
+    found = [info for info in stages_of(s.nest) if info.name in stages]
+    return sum(seconds_in_lanes(info, info.loops[-1] if info.loops else None, plain, machine) for info in found)
