@@ -22,6 +22,7 @@ from tensorlang.codegen.lowering.passes.partials import vector_partials
 from tensorlang.codegen.lowering.passes.quotients import decide_quotients
 from tensorlang.codegen.lowering.passes.ranges import bound_by_data
 from tensorlang.codegen.lowering.passes.remainders import rows_counted
+from tensorlang.codegen.lowering.passes.short_indices import short_indices
 from tensorlang.codegen.lowering.passes.storage import hoist_allocations, privatise
 from tensorlang.codegen.lowering.passes.tails import realise
 from tensorlang.codegen.lowering.passes.vacant import tested_first
@@ -68,6 +69,7 @@ def _lowered(nest: Nest, target: Target, watch: Callable[[str, Nest], None], ver
         ("hoist_allocations", lambda part: replace(part, body=hoist_allocations(part.body))),
         ("tested_first", tested_first),
         ("existing", existing),
+        ("short_indices", short_indices),
         ("share", _with_equal_nodes_shared),
     )
     for name, step in passes:

@@ -113,8 +113,24 @@ def test_a_refusal_inside_lanes_names_them() -> None:
     refused(s, "TL-S107", "inside the vector loop 'j'", "hoist", "Y", "Y.i")
 
 
+def cosines(n: int = 128) -> Tensor:
+    """A cosine transform of blocks of 8 x 8, as its sum."""
+    x, u, v = tl.placeholder((n, n), name="X"), tl.reduce_axis(8, name="u"), tl.reduce_axis(8, name="v")
+
+    def wave(k: Any, place: Any) -> Any:
+        return tl.cos(tl.cast((2 * k + 1) * (place % 8), "float32") * (np.pi / 16))
+
+    result: Tensor = tl.compute(
+        (n, n), lambda i, j: tl.sum(x[i // 8 * 8 + u, j // 8 * 8 + v] * wave(u, i) * wave(v, j), axis=(u, v)), name="D"
+    )
+    return result
+
+
 @pytest.mark.parametrize(("program", "hoisted"), [
-    (lambda: normalised(512, 512), ["Y.i"]), (lambda: swept(200), ["next.i"]), (lambda: transformed(64, 256), ["F.b"]),
+    (lambda: normalised(512, 512), ["Y.i"]),
+    (lambda: swept(200), ["next.i"]),
+    (lambda: transformed(64, 256), ["F.b"]),
+    (cosines, ["D.i", "D.j"]),
 ])  # fmt: skip
 def test_the_default_hoists_what_is_dear(program: Any, hoisted: list[str]) -> None:
     machine = target("znver3")

@@ -42,8 +42,9 @@ def hoist_invariants(s: Schedule, machine: Processor) -> None:
 def _hoisted(s: Schedule, stage: str, loop: For, machine: Processor) -> set[str]:
     """The stages that are made of what a loop does not move; none where it is not worth it."""
     info = _stage(s, stage)
-    inside = _loops(info)[[part.loop for part in _loops(info)].index(loop.loop) + 1 :]
-    if size(loop) <= SHORT or not any(_is_worth_it(s.nest, expr, inside) for expr in invariants(s.nest, info.store, loop.loop)):
+    loops = _loops(info)
+    inside = loops[[part.loop for part in loops].index(loop.loop) + 1 :]
+    if size(loop) <= SHORT or not any(_is_worth_it(s.nest, expr, loops, inside) for expr in invariants(s.nest, info.store, loop.loop)):
         return set()
     before = s.copy()
     if not s.attempt(Hoist(stage, loop.loop)):
@@ -63,10 +64,11 @@ def _loops(info: StageInfo) -> tuple[For, ...]:
     return (*info.around, *info.loops)
 
 
-def _is_worth_it(nest: Nest, expr: Expr, inside: tuple[For, ...]) -> bool:
+def _is_worth_it(nest: Nest, expr: Expr, loops: tuple[For, ...], inside: tuple[For, ...]) -> bool:
     """Does it move with a loop inside, cost more than a load, and not become literals?"""
-    moving = [loop for loop in inside if loop.loop in closure(nest, axes_of(expr))]
-    return bool(moving) and _is_dear(expr) and (reads_data(expr) or prod(map(size, moving)) >= UNROLLED)
+    moving = [loop for loop in loops if loop.loop in closure(nest, axes_of(expr))]
+    literal = not reads_data(expr) and prod(map(size, moving)) < UNROLLED
+    return any(loop in inside for loop in moving) and _is_dear(expr) and not literal
 
 
 def _is_dear(expr: Expr) -> bool:
