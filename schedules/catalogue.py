@@ -29,6 +29,7 @@ from tensorlang.schedules.directives.reorder import Reorder
 from tensorlang.schedules.directives.reverse_compute_at import ReverseComputeAt
 from tensorlang.schedules.directives.reverse_compute_inline import ReverseComputeInline
 from tensorlang.schedules.directives.rfactor import Rfactor
+from tensorlang.schedules.directives.scatter import Scatter
 from tensorlang.schedules.directives.skew import Shift, Skew
 from tensorlang.schedules.directives.specialize import Specialize
 from tensorlang.schedules.directives.split import Split
@@ -76,5 +77,6 @@ DIRECTIVES: Final[Mapping[str, type[Directive]]] = {
     "join_reductions": JoinReductions,
     "narrow": Narrow,
     "hoist": Hoist,
+    "scatter": Scatter,
 }
 NAMES: Final[Mapping[type[Directive], str]] = {kind: name for name, kind in DIRECTIVES.items()}

@@ -117,6 +117,10 @@ class Methods(ABC):
         """Compute before a loop what a stage computes anew in each of its iterations; see `directives.hoist`."""
         self._step("hoist", stage, loop)
 
+    def scatter(self, stage: str, loop: str) -> None:
+        """Let data say which element an iteration adds to, instead of asking in each; see `directives.scatter`."""
+        self._step("scatter", stage, loop)
+
     def narrow(self, stage: str) -> None:
         """Compute a stage, and store it where it is an intermediate, in as few bits as hold its integers; see `directives.narrow`."""
         self._step("narrow", stage)

@@ -19,7 +19,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies import stage_kinds
-from tensorlang.schedules.strategies.analysis.fusion import compute_in_rows, inline_pointwise, raise_contractions
+from tensorlang.schedules.strategies.analysis.fusion import compute_in_rows
 from tensorlang.schedules.strategies.analysis.roles import roles_of
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, stages_of, tensor_of
 from tensorlang.schedules.strategies.contractions.contraction import Contraction
@@ -32,12 +32,9 @@ from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.placements.choices import Placements
 from tensorlang.schedules.strategies.placements.search import PlacementSearch
 from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, PointCosts
-from tensorlang.schedules.strategies.preparation.digits import split_digits
-from tensorlang.schedules.strategies.preparation.hoisting import hoist_invariants
 from tensorlang.schedules.strategies.preparation.interleave import interleave_operands
-from tensorlang.schedules.strategies.preparation.joins import join_reductions
-from tensorlang.schedules.strategies.preparation.narrowing import narrow_integers
 from tensorlang.schedules.strategies.preparation.recomputing import Recomputing
+from tensorlang.schedules.strategies.preparation.simplified import simplified
 from tensorlang.schedules.strategies.preparation.unfolding import Unfolding
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks, block_rows
@@ -75,11 +72,7 @@ class ProgramStrategy:
     def _prepared(self) -> tuple[Schedule, RowBlocks]:
         if self.prepared is not None:
             return self.prepared
-        s = Schedule(self.program)
-        inline_pointwise(s)
-        narrow_integers(s)
-        hoist_invariants(s, self.machine)
-        s = split_digits(join_reductions(raise_contractions(s), self.machine), self.machine)
+        s = simplified(self.program, self.machine, self.threads)
         s, blocks = (s, RowBlocks()) if self.placed else block_rows(s, self.machine)
         return interleave_operands(s, self.machine, self.constants), blocks
 

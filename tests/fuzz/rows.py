@@ -6,15 +6,15 @@ A directive without a row (one that is newer than this file) is drawn from the t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import tensorlang as tl
-from tensorlang.ir import Alloc, Block, For, Stmt
-from tensorlang.ir.traverse import substatements
+from tensorlang.ir import Alloc, Block, Compare, Expr, For, Stmt, Store
+from tensorlang.ir.traverse import substatements, walk
 from tensorlang.schedules import catalogue
 from tensorlang.schedules.directives.hoist import invariants
-from tensorlang.schedules.legality.accesses import reads
+from tensorlang.schedules.legality.accesses import conditions_around, reads
 from tensorlang.schedules.rewriting.edit import literal_extent, stages, stores
 
 from .placements import (
@@ -226,6 +226,21 @@ def hoist(view: View) -> Step:
     return call("hoist", *view.rng.choice(found or [(stage, view.loop().loop) for stage in view.computed()]))
 
 
+def scatter(view: View) -> Step:
+    """A reduction that asks an equation of its element, by a loop around it."""
+    found = [(part, loop.loop) for loop in view.loops() for part in stores(loop.body) if part.reducer is not None]
+    asked = [
+        (part.stage, loop) for part, loop in found if any(isinstance(node, Compare) and node.op == "eq" for node in _asked(view, part))
+    ]
+    every = [(part.stage, loop) for part, loop in found] or [(stage, view.loop().loop) for stage in view.computed()]
+    return call("scatter", *view.rng.choice(asked or every))
+
+
+def _asked(view: View, store: Store) -> Iterator[Expr]:
+    for expr in (*store.values, *conditions_around(view.nest, store)):
+        yield from walk(expr)
+
+
 def shift(view: View) -> Step:
     """A loop that counts from elsewhere."""
     return call("shift", view.loop().loop, view.rng.choice((-3, -1, 0, 1, 2, 7)))
@@ -270,6 +285,7 @@ ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
     "shift": (shift, 2),
     "narrow": (narrow, 2),
     "hoist": (hoist, 3),
+    "scatter": (scatter, 1),
 }
 LOOPS: Final = ("loop", "at", "by", "outer", "inner", "first", "second", "after", "before")
 

@@ -61,6 +61,13 @@ def rooted() -> Tensor:
     return result
 
 
+def grouped() -> Tensor:
+    """Sums of what belongs to each of four groups."""
+    x, group, k = tl.placeholder((20,), name="X"), tl.placeholder((20,), "int64", name="P"), tl.reduce_axis(20, name="k")
+    result: Tensor = tl.compute((4,), lambda q: tl.sum(x[k], axis=k, where=group[k] == q), name="G")
+    return result
+
+
 def grey_steps() -> Any:
     """Differences of bytes, said in 32 bits."""
     image = tl.placeholder((4, 9), "uint8", name="I")
@@ -127,4 +134,5 @@ SCHEDULES: Final[dict[str, tuple[Any, tuple[tuple[Any, ...], ...]]]] = {
     "join_reductions": (sum_and_squares(), (("join_reductions", "S", "Q"),)),
     "narrow": (grey_steps(), (("narrow", "g"), ("narrow", "E"))),
     "hoist": (rooted(), (("hoist", "Y", "i"),)),
+    "scatter": (grouped(), (("scatter", "G", "q"),)),
 }

@@ -45,10 +45,10 @@ def test_a_mask_that_no_loop_around_changes_is_cheaper_than_one_that_changes(mac
 
 @given(st.integers(1, 100))
 def test_a_masked_load_takes_longer_where_masks_have_no_registers(tiles: int) -> None:
-    around = (Loop("x_o", float(tiles), "serial", ()),)
+    around, vector = (Loop("x_o", float(tiles), "serial", ()),), VECTOR._replace(tiles=float(tiles))
     statement = asking({"x_i", "x_o"})._replace(moving=frozenset({"x_o", "x_i"}))
-    assert masked_load_slots(statement, tile(1), VECTOR, around, CASCADELAKE) == 0.0
-    assert masked_load_slots(statement, tile(1), VECTOR, around, HASWELL) == pytest.approx(2 * min(1.0, 2 / tiles))
+    assert masked_load_slots(statement, tile(1), vector, around, CASCADELAKE) == 0.0
+    assert masked_load_slots(statement, tile(1), vector, around, HASWELL) == pytest.approx(2 * min(1.0, 2 / tiles))
     assert masked_load_slots(asking({"y"}), tile(1), VECTOR, around, HASWELL) == 0.0
 
 

@@ -21,7 +21,7 @@ from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis.stages import StageInfo
-from tensorlang.schedules.strategies.descent import CODE_COST, OTHER_WAY
+from tensorlang.schedules.strategies.descent import CODE_COST, GAIN
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 
@@ -44,7 +44,7 @@ def chosen_parts(rows: RowVectors, plain: Sequence[Part], machine: Processor) ->
 
     usual = rows.default()["vectors"]
     costs = {count: seconds(count) for count in rows.counts if count <= usual}
-    near = [count for count, cost in costs.items() if OTHER_WAY * cost <= min(costs.values())]
+    near = [count for count, cost in costs.items() if GAIN * cost <= min(costs.values())]
     return replace(rows, wanted=min(near, key=lambda count: abs(count - USUAL)))
 
 
