@@ -26,7 +26,7 @@ from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 
 USUAL: Final = 2
-"""Vectors of a tile, as of other rows, if the model gives fewer no clear gain: one alone asks its questions as often as two do."""
+"""Vectors of a tile that asks something besides, as of other rows, if the model gives fewer no clear gain: each tile asks anew."""
 
 
 def chosen_parts(rows: RowVectors, plain: Sequence[Part], machine: Processor) -> RowVectors:
@@ -44,8 +44,10 @@ def chosen_parts(rows: RowVectors, plain: Sequence[Part], machine: Processor) ->
 
     usual = rows.default()["vectors"]
     costs = {count: seconds(count) for count in rows.counts if count <= usual}
-    near = [count for count, cost in costs.items() if GAIN * cost <= min(costs.values())]
-    return replace(rows, wanted=min(near, key=lambda count: abs(count - USUAL)))
+    best = min(costs, key=costs.__getitem__)
+    near = [count for count, cost in costs.items() if GAIN * cost <= costs[best]]
+    asks = any(vector.loop not in loops for loops in sketch.statement.conditions)
+    return replace(rows, wanted=min(near, key=lambda count: abs(count - USUAL)) if asks else best)
 
 
 def _ends_elsewhere(stage: StageInfo, vector: For) -> bool:
