@@ -117,6 +117,22 @@ def reduction(draft: Draft) -> None:
     finish(draft, "reduce", dict(outer), [reducer, inner, element, where, of], rough=info.rough)
 
 
+def grouped(draft: Draft) -> None:
+    """A reduction of what belongs to each group, by an operand that says which; at times of two, or under a condition besides."""
+    rng, of = draft.rng, draft.number()
+    data, kind = draft.extent(9), rng.choice(("int64", "int32"))
+    axes: dict[str, Extent] = {axis: draft.extent(6) for axis in LETTERS[: rng.choice((1, 1, 2))]}
+    scope = draft.scope(axes).inside(k=data)
+    told: list[Node] = [
+        ["==", cast(["ld", draft.operand([data], kind), [["ax", "k"]]], kind, "int64"), ["ax", axis]] for axis in axes if rng.random() < 0.8
+    ]
+    values = draft.operand([data], of)
+    element: Node = cast(["ld", values, [["ax", "k"]]], draft.tensors[values].dtype, of)
+    where = [*told, *([scope.condition(of)] if rng.random() < 0.3 else [])]
+    reducer = rng.choice(("sum", "sum", "max", "min"))
+    finish(draft, "grouped", axes, [reducer, [["k", 0, data]], element, together(where) if where else None, of], rough=False)
+
+
 def finish(draft: Draft, kind: str, axes: dict[str, Extent], reduce: list[Any], *, rough: bool) -> None:
     """A stage whose body is a reduction, at times with something done to its result (which makes an implicit stage of it)."""
     reducer, inner, element, where, of = reduce
@@ -264,6 +280,7 @@ KINDS: Final[dict[str, tuple[Callable[[Draft], None], int]]] = {
     "stencil": (stencil, 4),
     "pad": (padded, 2),
     "reduce": (reduction, 6),
+    "grouped": (grouped, 2),
     "matmul": (product, 4),
     "narrow": (narrow, 1),
     "conv": (convolution, 3),
