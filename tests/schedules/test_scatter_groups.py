@@ -90,3 +90,10 @@ def test_the_default_scatters_many_groups(groups: int, form: str, scattered: int
     s = strategy.schedule(strategy.default)
     assert sum(isinstance(step, Scatter) for step in s.directives) == scattered
     same(s, "int64", 5000)
+
+
+@pytest.mark.parametrize(("groups", "data"), [(9, 0), (0, 9), (9, 1)])
+@pytest.mark.parametrize("form", ["where", "mean"])
+def test_the_default_of_no_data_or_no_groups_is_what_it_was(groups: int, data: int, form: str) -> None:
+    strategy = choose(grouped(groups, form=form, data=data), target("znver3"), 1)
+    same(strategy.schedule(strategy.default), "int64", data)

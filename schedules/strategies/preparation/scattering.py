@@ -14,9 +14,7 @@ from tensorlang.ir.traverse import walk
 from tensorlang.schedules.directives.compute_root import ComputeRoot
 from tensorlang.schedules.directives.scatter import Scatter
 from tensorlang.schedules.legality.accesses import conditions_around
-from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.program import program
-from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import owner
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stages_of
@@ -60,8 +58,6 @@ def _stage(s: Schedule, name: str) -> StageInfo:
 
 
 def _seconds(s: Schedule, name: str, machine: Processor, *, lanes: bool) -> float:
-    """What a stage takes by the cost model."""
-    plain, info = program(s.nest), _stage(s, name)
-    if lanes:
-        return seconds_in_lanes(info, info.loops[-1] if info.loops else None, plain, machine)
-    return estimated(numbered(Sketch.of(plain, name).parts()), machine.core).seconds
+    """What a stage takes by the cost model, its last loop in lanes or not."""
+    info = _stage(s, name)
+    return seconds_in_lanes(info, info.loops[-1] if lanes and info.loops else None, program(s.nest), machine)
