@@ -24,6 +24,8 @@ from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.processor import Processor
 
+MOST_STAGES: Final = 32
+"""Stages that are looked at, those of the most work first: each proof reads the whole program."""
 SHORT: Final = 4
 """Iterations up to which a loop is unrolled, which computes once what stays the same."""
 UNROLLED: Final = 256
@@ -32,7 +34,8 @@ UNROLLED: Final = 256
 
 def hoist_invariants(s: Schedule, machine: Processor) -> None:
     """Append the directives, for each stage and loop where that is legal and predicted to be faster; for those that they make, too."""
-    waiting = [info.name for info in stages_of(s.nest) if any(map(_is_dear, info.store.values)) and not info.ragged.bounded]
+    found = [info for info in stages_of(s.nest) if any(map(_is_dear, info.store.values)) and not info.ragged.bounded]
+    waiting = [info.name for info in sorted(found, key=lambda info: -info.iterations)[:MOST_STAGES]]
     while waiting:
         stage = waiting.pop()
         for loop in _loops(_stage(s, stage))[:-1]:
