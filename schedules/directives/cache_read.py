@@ -23,7 +23,7 @@ from tensorlang.schedules.directives.compute_at import may_exceed, redirect
 from tensorlang.schedules.directives.pack import MAX_COPY_BYTES, proved_again, require_early_indices, require_no_lanes, require_used
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.placement.local_copies import fresh_buffer
-from tensorlang.schedules.rewriting.edit import edit_loops, path_to_loop
+from tensorlang.schedules.rewriting.edit import edit_loops, loops_on, path_to_loop
 from tensorlang.schedules.rewriting.region import region
 
 
@@ -40,7 +40,7 @@ class CacheRead(Directive):
         loop = path[-1]
         assert isinstance(loop, For)
         require_used(nest, loop, self.tensor, self.at)
-        outer = tuple(part for part in path if isinstance(part, For))
+        outer = loops_on(path)
         require_no_lanes(outer, self.tensor, self.at)
         found = [access for access in accesses(loop, outer[:-1]) if access.buffer.name == self.tensor]
         require_early_indices(loop, (access.index for access in found), self.tensor)

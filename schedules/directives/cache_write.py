@@ -39,6 +39,7 @@ from tensorlang.schedules.rewriting.edit import (
     edit_stores,
     extent_of,
     literal_extent,
+    loops_on,
     path_to,
     path_to_loop,
     require_no_vector,
@@ -58,7 +59,7 @@ class CacheWrite(Directive):
         path = path_to_loop(nest, self.at)
         loop = path[-1]
         assert isinstance(loop, For)
-        outer = tuple(part for part in path if isinstance(part, For))
+        outer = loops_on(path)
         require_no_vector(outer, self.at, self.tensor)
         store = self._store(loop)
         way = path_to(loop.body, lambda part: part is store)

@@ -45,6 +45,7 @@ from tensorlang.schedules.rewriting.edit import (
     allocated_names,
     edit_loops,
     edit_stores,
+    loops_on,
     path_to,
     path_to_loop,
     remove,
@@ -97,7 +98,7 @@ class ComputeAt(Directive):
         path, old = path_to_loop(nest, self.loop), producer_parts(nest, self.stage)
         loop = path[-1]
         assert isinstance(loop, For)
-        outer = tuple(part for part in path if isinstance(part, For))
+        outer = loops_on(path)
         self._require_storage(outer)
         names = {buffer.name for buffer in buffers}
         own = (self.stage, f"{self.stage}.init")

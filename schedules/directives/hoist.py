@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import Axis, Buffer, Const, Dim, Expr, For, Load, Nest, Param, Stmt, Store, allocate, block
+from tensorlang.ir import Axis, Buffer, Const, Dim, Expr, For, Load, Nest, Param, Store, allocate, block
 from tensorlang.ir.dtype import BOOL
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.printer import short
@@ -35,6 +35,7 @@ from tensorlang.schedules.placement.producer_placement import placement_of
 from tensorlang.schedules.rewriting.edit import (
     edit_loops,
     edit_stores,
+    loops_on,
     path_to_loop,
     path_to_store,
     require_no_vector,
@@ -58,12 +59,12 @@ class Hoist(Directive):
         if len(found) != 1:
             reason = "is not computed" if not found else "is written in several places"
             raise Refusal("TL-S301", f"{self.stage!r} {reason} inside {short(self.loop)!r}", stage=self.stage, loop=self.loop)
-        require_no_vector(_loops(path_to_store(nest, found[0])), self.loop, self.stage)
+        require_no_vector(loops_on(path_to_store(nest, found[0])), self.loop, self.stage)
         nothing = f"all that {self.stage!r} computes moves with {short(self.loop)!r}"
         result, refused = nest, Refusal("TL-S301", nothing, stage=self.stage, loop=self.loop)
         for expr in invariants(nest, found[0], self.loop):
             try:
-                result = self._with(result, expr, len(_loops(path)) - 1)
+                result = self._with(result, expr, len(loops_on(path)) - 1)
             except Refusal as why:
                 refused = why
         if result is nest:
@@ -73,7 +74,7 @@ class Hoist(Directive):
     def _with(self, nest: Nest, expr: Expr, keep: int) -> Nest:
         """The nest with a stage for one expression, before all but the outermost `keep` loops."""
         (store,) = stores_of(path_to_loop(nest, self.loop)[-1], (self.stage,))
-        around = _loops(path_to_store(nest, store))
+        around = loops_on(path_to_store(nest, store))
         self._require_free(nest, expr, around, keep)
         label = fresh_buffer(nest, f"{self.stage}_hoisted")
         local, numbering = Buffer(label, (), dtype_of(expr)), Numbering()
@@ -134,7 +135,3 @@ def _largest(nest: Nest, expr: Expr, loop: str, seen: set[int], numbering: Numbe
         return
     for part in children(expr):
         yield from _largest(nest, part, loop, seen, numbering)
-
-
-def _loops(path: tuple[Stmt, ...]) -> tuple[For, ...]:
-    return tuple(part for part in path if isinstance(part, For))

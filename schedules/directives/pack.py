@@ -31,7 +31,7 @@ from tensorlang.schedules.directives.loop_kinds import require_kinds
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around, reads
 from tensorlang.schedules.legality.in_bounds import access_guard, guarded
 from tensorlang.schedules.placement.local_copies import clone, fresh_buffer, literal_shape, moving, offsets, require_fixed
-from tensorlang.schedules.rewriting.edit import allocated_names, edit_loops, path_to_loop
+from tensorlang.schedules.rewriting.edit import allocated_names, edit_loops, loops_on, path_to_loop
 
 MAX_COPY_BYTES = 1 << 36
 
@@ -50,7 +50,7 @@ class Pack(Directive):
         path = path_to_loop(nest, self.at)
         loop = path[-1]
         assert isinstance(loop, For)
-        outer = tuple(part for part in path if isinstance(part, For))
+        outer = loops_on(path)
         require_no_lanes(outer, self.tensor, self.at)
         use = self._use(nest, loop, outer)
         require_early_indices(loop, (use.index,), self.tensor)

@@ -35,6 +35,7 @@ from tensorlang.schedules.placement.local_copies import clone, moving
 from tensorlang.schedules.placement.producer_placement import ahead
 from tensorlang.schedules.rewriting.edit import (
     edit_loops,
+    loops_on,
     path_to,
     path_to_loop,
     remove,
@@ -58,7 +59,7 @@ class ReverseComputeAt(Directive):
         path = path_to_loop(nest, self.loop)
         loop = path[-1]
         assert isinstance(loop, For)
-        outer = tuple(part for part in path if isinstance(part, For))
+        outer = loops_on(path)
         require_no_vector(outer, self.loop, self.stage)
         chain, store = self._consumer(nest)
         producer, read = self._producer(loop, store)

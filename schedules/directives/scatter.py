@@ -25,7 +25,7 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, dtype_of, read_in, substitute
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
-from tensorlang.schedules.rewriting.edit import edit_loops, path_to_loop, path_to_store, require_no_vector, require_stage, stores
+from tensorlang.schedules.rewriting.edit import edit_loops, loops_on, path_to_loop, path_to_store, require_no_vector, require_stage, stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Scatter(Directive):
         assert isinstance(loop, For)
         whole = path_to_store(nest, store)
         inside = whole[len(path) :]
-        require_no_vector((part for part in whole if isinstance(part, For)), self.loop, self.stage)
+        require_no_vector(loops_on(whole), self.loop, self.stage)
         self._require_free(nest, store, inside)
         asked = [cond for part in inside if isinstance(part, If) for cond in conjuncts((part.cond,))]
         equation, place = self._place(nest, loop, [*asked, *_choices(store)])

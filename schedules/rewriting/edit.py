@@ -62,9 +62,14 @@ def path_to_loop(nest: Nest, loop: str) -> tuple[Stmt, ...]:
     return path
 
 
+def loops_on(path: Iterable[Stmt]) -> tuple[For, ...]:
+    """The loops on a path, outermost first."""
+    return tuple(part for part in path if isinstance(part, For))
+
+
 def loops_around(nest: Nest, loop: str) -> list[For]:
     """The loops around a loop, outermost first. Raises `Refusal` where there is no such loop."""
-    return [part for part in path_to_loop(nest, loop)[:-1] if isinstance(part, For)]
+    return list(loops_on(path_to_loop(nest, loop)[:-1]))
 
 
 def require_no_vector(around: Iterable[For], loop: str, stage: str = "") -> None:

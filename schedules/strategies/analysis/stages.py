@@ -268,6 +268,11 @@ def stages_of(nest: Nest) -> tuple[StageInfo, ...]:
     return tuple(_stages(nest))
 
 
+def stage_named(nest: Nest, name: str) -> StageInfo:
+    """The stage of that name, which there is."""
+    return next(info for info in stages_of(nest) if info.name == name)
+
+
 def _stages(nest: Nest) -> Iterator[StageInfo]:
     around = {(access.stage, access.position): access.loops for access in accesses(nest.body) if access.writes}
     loops = {stage: found for (stage, _), found in around.items()}

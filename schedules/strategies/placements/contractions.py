@@ -22,7 +22,7 @@ from tensorlang.schedules.rewriting.region import trip_bound
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.footprints import Footprint
 from tensorlang.schedules.spaces.knobs import Choice, Knob
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stages_of, standing
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stage_named, standing
 from tensorlang.schedules.strategies.contractions.contraction import Contraction
 from tensorlang.schedules.strategies.contractions.sketch import TilingSketches
 from tensorlang.schedules.strategies.loops.thread_loop import parallelize
@@ -93,7 +93,7 @@ class PlacedContraction:
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule in which strips are cut; a member of a strip (not `alone`) gets no threads."""
-        stage = next(info for info in stages_of(s.nest) if info.name == self.tile.stage.name)
+        stage = stage_named(s.nest, self.tile.stage.name)
         own = {**self._default, **(config if not prefix else {})}
         whole = standing(s.nest, stage)[0] in {loop.loop for loop in stage.loops}
         if alone and whole:

@@ -21,7 +21,7 @@ from tensorlang.schedules.rewriting.region import trip_bound
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob, Sizes
 from tensorlang.schedules.strategies.analysis.sliding import SlidingReduction, sliding
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, stages_of, standing
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, stage_named, standing
 from tensorlang.schedules.strategies.loops.thread_loop import outer_loop_knob, parallelize, worth_threads
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.rows import RowVectors
@@ -102,7 +102,7 @@ class PlacedWindow:
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule in which strips are cut; a member of a strip (not `alone`) gets no threads."""
-        stage = next(info for info in stages_of(s.nest) if info.name == self.window.stage.name)
+        stage = stage_named(s.nest, self.window.stage.name)
         outermost = standing(s.nest, stage)[0]
         window, own = sliding(stage), self._own(config, prefix)
         if window is None:

@@ -19,12 +19,12 @@ from tensorlang.ir.traverse import axes_of, nodes, reads_data
 from tensorlang.schedules.directives.hoist import Hoist, invariants
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stages_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stage_named, stages_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.processor import Processor
 
-MOST_STAGES: Final = 32
+LOOKED_AT: Final = 32
 """Stages that are looked at, those of the most work first: each proof reads the whole program."""
 SHORT: Final = 4
 """Iterations up to which a loop is unrolled, which computes once what stays the same."""
@@ -35,32 +35,28 @@ UNROLLED: Final = 256
 def hoist_invariants(s: Schedule, machine: Processor) -> None:
     """Append the directives, for each stage and loop where that is legal and predicted to be faster; for those that they make, too."""
     found = [info for info in stages_of(s.nest) if any(map(_is_dear, info.store.values)) and not info.ragged.bounded]
-    waiting = [info.name for info in sorted(found, key=lambda info: -info.iterations)[:MOST_STAGES]]
+    waiting = [info.name for info in sorted(found, key=lambda info: -info.iterations)[:LOOKED_AT]]
     while waiting:
         stage = waiting.pop()
-        for loop in _loops(_stage(s, stage))[:-1]:
+        for loop in _loops(stage_named(s.nest, stage))[:-1]:
             waiting += _hoisted(s, stage, loop, machine)
 
 
 def _hoisted(s: Schedule, stage: str, loop: For, machine: Processor) -> set[str]:
     """The stages that are made of what a loop does not move; none where it is not worth it."""
-    info = _stage(s, stage)
+    info = stage_named(s.nest, stage)
     loops = _loops(info)
     inside = loops[[part.loop for part in loops].index(loop.loop) + 1 :]
     if size(loop) <= SHORT or not any(_is_worth_it(s.nest, expr, loops, inside) for expr in invariants(s.nest, info.store, loop.loop)):
         return set()
-    before = s.copy()
+    known, before = set(s.stages()), _seconds(s, {stage}, machine)
     if not s.attempt(Hoist(stage, loop.loop)):
         return set()
-    made = set(s.stages()) - set(before.stages())
-    if _seconds(s, {stage, *made}, machine) >= OTHER_WAY * _seconds(before, {stage}, machine):
+    made = set(s.stages()) - known
+    if _seconds(s, {stage, *made}, machine) >= OTHER_WAY * before:
         s.undo()
         return set()
     return made
-
-
-def _stage(s: Schedule, name: str) -> StageInfo:
-    return next(info for info in stages_of(s.nest) if info.name == name)
 
 
 def _loops(info: StageInfo) -> tuple[For, ...]:

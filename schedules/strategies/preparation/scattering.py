@@ -17,7 +17,7 @@ from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import owner
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stages_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stage_named, stages_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.processor import Processor
@@ -46,18 +46,15 @@ def _scatter(s: Schedule, name: str, machine: Processor, threads: int) -> None:
             return
         steps += 1
     rooted = steps
-    for loop in _stage(s, name).outer:
-        if size(loop) > FEW and Axis(loop.loop) in _stage(s, name).store.index:
+    info = stage_named(s.nest, name)
+    for loop in info.outer:
+        if size(loop) > FEW and Axis(loop.loop) in info.store.index:
             steps += s.attempt(Scatter(name, loop.loop))
     if steps and (steps == rooted or _seconds(s, name, machine, lanes=False) >= OTHER_WAY * before):
         s.undo(steps)
 
 
-def _stage(s: Schedule, name: str) -> StageInfo:
-    return next(info for info in stages_of(s.nest) if info.name == name)
-
-
 def _seconds(s: Schedule, name: str, machine: Processor, *, lanes: bool) -> float:
     """What a stage takes by the cost model, its last loop in lanes or not."""
-    info = _stage(s, name)
+    info = stage_named(s.nest, name)
     return seconds_in_lanes(info, info.loops[-1] if lanes and info.loops else None, program(s.nest), machine)
