@@ -30,6 +30,7 @@ from tensorlang.schedules.directives.reverse_compute_at import ReverseComputeAt
 from tensorlang.schedules.directives.reverse_compute_inline import ReverseComputeInline
 from tensorlang.schedules.directives.rfactor import Rfactor
 from tensorlang.schedules.directives.scatter import Scatter
+from tensorlang.schedules.directives.separate import Separate
 from tensorlang.schedules.directives.skew import Shift, Skew
 from tensorlang.schedules.directives.specialize import Specialize
 from tensorlang.schedules.directives.split import Split
@@ -78,5 +79,6 @@ DIRECTIVES: Final[Mapping[str, type[Directive]]] = {
     "narrow": Narrow,
     "hoist": Hoist,
     "scatter": Scatter,
+    "separate": Separate,
 }
 NAMES: Final[Mapping[type[Directive], str]] = {kind: name for name, kind in DIRECTIVES.items()}

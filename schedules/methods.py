@@ -121,6 +121,10 @@ class Methods(ABC):
         """Let data say which element an iteration adds to, instead of asking in each; see `directives.scatter`."""
         self._step("scatter", stage, loop)
 
+    def separate(self, stage: str, *loops: str) -> None:
+        """Combine what some loops of a reduction go over first, once for all that take the same; see `directives.separate`."""
+        self._step("separate", stage, *loops)
+
     def narrow(self, stage: str) -> None:
         """Compute a stage, and store it where it is an intermediate, in as few bits as hold its integers; see `directives.narrow`."""
         self._step("narrow", stage)

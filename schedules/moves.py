@@ -35,6 +35,7 @@ from tensorlang.schedules.directives.reverse_compute_at import ReverseComputeAt
 from tensorlang.schedules.directives.reverse_compute_inline import ReverseComputeInline
 from tensorlang.schedules.directives.rfactor import Rfactor
 from tensorlang.schedules.directives.scatter import Scatter
+from tensorlang.schedules.directives.separate import Separate
 from tensorlang.schedules.directives.skew import Skew
 from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.directives.store_at import StoreAt
@@ -68,6 +69,7 @@ def moves_of_loop(nest: Nest, loop: str) -> Iterator[Directive]:
             ReverseComputeAt(stage, loop),
             Hoist(stage, loop),
             Scatter(stage, loop),
+            Separate(stage, (loop,)),
             Accumulate(stage, loop),
             CacheWrite(stage, loop),
         )

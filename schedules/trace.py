@@ -13,7 +13,6 @@ from typing import Any, Final
 from tensorlang.errors import did_you_mean
 from tensorlang.schedules.catalogue import DIRECTIVES, NAMES
 from tensorlang.schedules.directive import Directive, Refusal, field_kinds
-from tensorlang.schedules.directives.reorder import Reorder
 
 SCHEMA: Final = 1
 
@@ -32,9 +31,10 @@ def call(directive: Directive) -> str:
     """The method call that makes a directive: `s.split('C.i', 8)`."""
     known = {name: tuple(value) if isinstance(value, list) else value for name, value in fields(directive).items()}
     kinds = field_kinds(type(directive))
-    if isinstance(directive, Reorder):
-        return f"s.reorder({', '.join(map(repr, directive.loops))})"
-    plain = [repr(value) for name, value in known.items() if kinds[name].required and name != "at"]
+    plain: list[str] = []
+    for name, value in known.items():
+        if kinds[name].required and name != "at":
+            plain += map(repr, value if name == "loops" else (value,))
     named = [f"{name}={value!r}" for name, value in known.items() if not kinds[name].required or name == "at"]
     return f"s.{NAMES[type(directive)]}({', '.join([*plain, *named])})"
 

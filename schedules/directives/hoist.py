@@ -25,10 +25,10 @@ from tensorlang.ir.dtype import BOOL
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, map_children, reads_data
+from tensorlang.ir.traverse import axes_of, children, dtype_of, map_children, reads_data
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.legality.accesses import conditions_around
-from tensorlang.schedules.legality.in_bounds import is_written, place_facts, reads_left
+from tensorlang.schedules.legality.in_bounds import place_facts, unknown_read
 from tensorlang.schedules.placement.hoisting import raised
 from tensorlang.schedules.placement.local_copies import fresh_buffer
 from tensorlang.schedules.placement.producer_placement import placement_of
@@ -99,10 +99,7 @@ class Hoist(Directive):
         """Raise `Refusal` where an expression may only be computed under a condition, or where its loops exist only with `loop`."""
         conditions = conditions_around(nest, around[-1])
         facts = place_facts(nest, around, conditions)
-        bare = next(reads_left(expr, facts), None)
-        kept = (load.buffer for load in loads_of(expr) if isinstance(load.buffer, Buffer) and load.buffer.memory != "argument")
-        if bare is None:
-            bare = next((buffer for buffer in kept if not is_written(nest, buffer, facts)), None)
+        bare = unknown_read(nest, expr, facts)
         if bare is not None:
             reason = f"what {self.stage!r} reads of {bare.name!r} exists only under a condition, which it would leave"
             raise Refusal("TL-S302", reason, stage=self.stage, loop=self.loop)

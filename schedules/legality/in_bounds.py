@@ -152,10 +152,17 @@ def is_written(nest: Nest, buffer: Buffer, facts: Sequence[Expr]) -> bool:
     return not found or any(all(find(*facts, negated(cond)) is None for cond in conditions_around(nest, store)) for store in found)
 
 
+def unknown_read(nest: Nest, expr: Expr, facts: Sequence[Expr]) -> Buffer | None:
+    """What an expression reads an element of that is not known to exist, or to have a value, where the facts hold; None for nothing."""
+    bare = next(reads_left(expr, facts), None)
+    local = (load.buffer for load in loads_of(expr) if isinstance(load.buffer, Buffer) and load.buffer.memory != "argument")
+    return next((read for read in local if not is_written(nest, read, facts)), None) if bare is None else bare
+
+
 def _require_readable(nest: Nest, expr: Expr, facts: Sequence[Expr], target: Buffer) -> None:
     """Raise `Refusal` unless everything that an expression reads is inside, and there."""
-    local = (load.buffer for load in loads_of(expr) if isinstance(load.buffer, Buffer) and load.buffer.memory != "argument")
-    for buffer in (*reads_left(expr, facts), *(read for read in local if not is_written(nest, read, facts))):
+    buffer = unknown_read(nest, expr, facts)
+    if buffer is not None:
         raise Refusal(
             "TL-S302",
             f"where {target.name!r} is touched is read from {buffer.name!r}, and that element exists only under a condition "

@@ -1,6 +1,7 @@
 """Two ways to prepare a program for its strategy.
 
-An image is read in place or unfolded, intermediates are kept or computed anew, stages stand where rules put them or are placed in groups.
+Reductions are computed whole or in steps, an image is read in place or unfolded, intermediates are kept or computed anew, stages stand
+where rules put them or are placed in groups.
 Which stages there are, and what their loops can be, depends on it: in place lanes run along a row of the image, unfolded along all pixels.
 So each way has knobs and constraints of its own, which one knob opens. A point without that knob, as logs from before it have, is one of
 the usual way.
@@ -20,6 +21,7 @@ from tensorlang.schedules.strategies.placements.choices import STRIP
 from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.schedules.strategies.preparation.recomputing import Recomputing
 from tensorlang.schedules.strategies.preparation.unfolding import Unfolding
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.system.lazy import cached_property
 
@@ -29,7 +31,7 @@ class Way:
     """A way to prepare a program: its value of the knob, and the strategy of the program that is prepared so."""
 
     value: str
-    strategy: ProgramStrategy
+    strategy: ProgramStrategy | Alternatives
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ class Alternatives:
     def name(self) -> str:
         """What kind of strategy this is, for logs."""
         return self.usual.strategy.name
+
+    @property
+    def machine(self) -> Processor:
+        """Whom it is for."""
+        return self.usual.strategy.machine
 
     @cached_property
     def space(self) -> Space:
@@ -82,7 +89,16 @@ class Alternatives:
 
 
 def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
-    """A program's strategy with the other way to prepare it, where there is one that may be faster."""
+    """A program's strategy with the other ways to prepare it, where there are some that may be faster."""
+    separated = strategy.separated
+    if separated is None:
+        return _read_or_placed(strategy)
+    whole, steps = _read_or_placed(strategy), _read_or_placed(separated)
+    return Alternatives("reductions", Way("whole", whole), Way("in_steps", steps), lambda: _modelled(steps) < OTHER_WAY * _modelled(whole))
+
+
+def _read_or_placed(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
+    """A strategy with the other way to read an image, to keep intermediates or to place stages."""
     unfolded = strategy.unfolded
     if unfolded is not None:
         image = unfolded.change
@@ -114,7 +130,7 @@ def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
     return strategy
 
 
-def _modelled(strategy: ProgramStrategy) -> float:
+def _modelled(strategy: ProgramStrategy | Alternatives) -> float:
     """What a call takes at the default point by the cost model."""
     return estimate(strategy.schedule(strategy.default).nest, strategy.machine.core).seconds
 

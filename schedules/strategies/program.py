@@ -34,7 +34,8 @@ from tensorlang.schedules.strategies.placements.search import PlacementSearch
 from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, PointCosts
 from tensorlang.schedules.strategies.preparation.interleave import interleave_operands
 from tensorlang.schedules.strategies.preparation.recomputing import Recomputing
-from tensorlang.schedules.strategies.preparation.simplified import simplified
+from tensorlang.schedules.strategies.preparation.separating import separate_reductions
+from tensorlang.schedules.strategies.preparation.simplified import joined, simplified
 from tensorlang.schedules.strategies.preparation.unfolding import Unfolding
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks, block_rows
@@ -54,13 +55,17 @@ in a program of a thousand stages those of all would take minutes. What is writt
 
 @dataclass(frozen=True)
 class ProgramStrategy:
-    """Every stage by the default of its kind, the main one by the point; where a `change` was made before, the program is `prepared`."""
+    """Every stage by the default of its kind, the main one by the point.
+
+    `begun` is the program after the first steps, where these are known; where a `change` was made after all of them, it is `prepared`.
+    """
 
     program: LoweredProgram
     machine: Processor
     threads: int
     constants: frozenset[str] = frozenset()
     change: Unfolding | Recomputing | None = None
+    begun: Schedule | None = field(default=None, compare=False, repr=False)
     prepared: tuple[Schedule, RowBlocks] | None = field(default=None, compare=False, repr=False)
     placed: bool = False
     _searched: dict[str, Config] = field(default_factory=dict, compare=False, repr=False)
@@ -69,10 +74,14 @@ class ProgramStrategy:
     # The stages -------------------------------------------------------------------------------------------------------------
 
     @cached_property
+    def _begun(self) -> Schedule:
+        return simplified(self.program, self.machine, self.threads) if self.begun is None else self.begun
+
+    @cached_property
     def _prepared(self) -> tuple[Schedule, RowBlocks]:
         if self.prepared is not None:
             return self.prepared
-        s = simplified(self.program, self.machine, self.threads)
+        s = joined(self._begun.copy(), self.machine)
         s, blocks = (s, RowBlocks()) if self.placed else block_rows(s, self.machine)
         return interleave_operands(s, self.machine, self.constants), blocks
 
@@ -84,6 +93,12 @@ class ProgramStrategy:
     @property
     def _blocks(self) -> RowBlocks:
         return self._prepared[1]
+
+    @cached_property
+    def separated(self) -> ProgramStrategy | None:
+        """The strategy of the program with reductions in steps; None where none is worth it."""
+        s = self._begun.copy()
+        return replace(self, begun=s, _searched={}, _made={}) if separate_reductions(s) else None
 
     @cached_property
     def unfolded(self) -> ProgramStrategy | None:
@@ -109,7 +124,7 @@ class ProgramStrategy:
         alone = len(self._tiles) == 1 and all(stage_kinds.stands_beside(self._plain, info, self._tiles) for info in self._stages)
         if not self._tiles or alone:
             return None
-        found = replace(self, placed=True, prepared=None, _searched={}, _made={})
+        found = replace(self, placed=True, begun=self._begun, prepared=None, _searched={}, _made={})
         return found if found.places_stages else None
 
     @property

@@ -54,7 +54,7 @@ class Impossible:
 
 IMPOSSIBLE: Final[tuple[Impossible, ...]] = (
     Impossible(("tensorize",), "it takes the loops of a reduction alone, and a store with one inside is a reduction", ("store",)),
-    Impossible(("join_reductions", "scatter"), "it names reductions, and a store with one inside is a reduction", ("store",)),
+    Impossible(("join_reductions", "scatter", "separate"), "it names reductions, and a store with one inside is a reduction", ("store",)),
 )
 
 

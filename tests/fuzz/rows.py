@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import tensorlang as tl
 from tensorlang.ir import Alloc, Block, Compare, Expr, For, Stmt, Store
-from tensorlang.ir.traverse import substatements, walk
+from tensorlang.ir.traverse import axes_of, substatements, walk
 from tensorlang.schedules import catalogue
 from tensorlang.schedules.directives.hoist import invariants
 from tensorlang.schedules.legality.accesses import conditions_around, reads
-from tensorlang.schedules.rewriting.edit import literal_extent, stages, stores
+from tensorlang.schedules.rewriting.edit import literal_extent, loops_on, path_to_store, stages, stores
 
 from .placements import (
     compute_at,
@@ -236,6 +236,18 @@ def scatter(view: View) -> Step:
     return call("scatter", *view.rng.choice(asked or every))
 
 
+def separate(view: View) -> Step:
+    """Some loops of a reduction before the others; one at times that its element moves with."""
+    found = [part for part in stores(view.nest.body) if part.reducer is not None]
+    if not found:
+        return call("separate", view.rng.choice(view.computed()), view.loop().loop)
+    store = view.rng.choice(found)
+    around = [part.loop for part in loops_on(path_to_store(view.nest, store))]
+    moved = frozenset().union(*map(axes_of, store.index))
+    reduced = [loop for loop in around if loop not in moved]
+    return call("separate", store.stage, *view.rng.sample(reduced, view.rng.randint(1, len(reduced))) if reduced else around[-1:])
+
+
 def _asked(view: View, store: Store) -> Iterator[Expr]:
     for expr in (*store.values, *conditions_around(view.nest, store)):
         yield from walk(expr)
@@ -286,6 +298,7 @@ ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
     "narrow": (narrow, 2),
     "hoist": (hoist, 3),
     "scatter": (scatter, 1),
+    "separate": (separate, 3),
 }
 LOOPS: Final = ("loop", "at", "by", "outer", "inner", "first", "second", "after", "before")
 

@@ -200,6 +200,24 @@ def convolution(draft: Draft) -> None:
     finish(draft, "conv", axes, ["sum", inner, element, None, of], rough=draft.tensors[left].rough or draft.tensors[right].rough)
 
 
+def window(draft: Draft) -> None:
+    """A reduction over windows that overlap, at times weighted by row and column, or under a condition."""
+    rng, of, dims = draft.rng, draft.number(), draft.rng.randint(1, 2)
+    sizes, stride = [rng.choice((1, 2, 3, 4, 4, 6)) for _ in range(dims)], rng.choice((1, 1, 2))
+    out: list[Extent] = [draft.extent(9) for _ in range(dims)]
+    source = draft.operand([["+", ["*", extent, stride], size - 1] for extent, size in zip(out, sizes, strict=True)], of)
+    axes: dict[str, Extent] = dict(zip("yx", out, strict=False))
+    places: list[Node] = [["*", ["ax", axis], stride] if stride > 1 else ["ax", axis] for axis in axes]
+    element: Node = ["ld", source, [["+", place, ["ax", f"r{axis}"]] for place, axis in zip(places, axes, strict=True)]]
+    for axis, size in zip(axes, sizes, strict=True):
+        if rng.random() < 0.3:
+            element = ["*", ["ld", draft.operand([size], of), [["ax", f"r{axis}"]]], element]
+    inner = [[f"r{axis}", 0, size] for axis, size in zip(axes, sizes, strict=True)]
+    scope = draft.scope(axes).inside(**{name: size for name, _, size in inner})
+    where = scope.condition(of) if rng.random() < 0.25 else None
+    finish(draft, "window", axes, [rng.choice(("sum", "sum", "max", "min")), inner, element, where, of], rough=draft.tensors[source].rough)
+
+
 def gather(draft: Draft) -> None:
     """A read whose place data decides."""
     rng = draft.rng
@@ -284,6 +302,7 @@ KINDS: Final[dict[str, tuple[Callable[[Draft], None], int]]] = {
     "matmul": (product, 4),
     "narrow": (narrow, 1),
     "conv": (convolution, 3),
+    "window": (window, 2),
     "gather": (gather, 2),
     "transpose": (transposed, 2),
     "normalise": (normalised, 1),

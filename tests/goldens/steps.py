@@ -68,6 +68,13 @@ def grouped() -> Tensor:
     return result
 
 
+def weighted() -> Tensor:
+    """Windows of an image, weighted by row and column."""
+    x, w, a, b = tl.placeholder((8, 12), name="X"), tl.placeholder((3,), name="W"), tl.reduce_axis(3, name="a"), tl.reduce_axis(3, name="b")
+    result: Tensor = tl.compute((6, 10), lambda i, j: tl.sum(w[a] * w[b] * x[i + a, j + b], axis=(a, b)), name="Y")
+    return result
+
+
 def grey_steps() -> Any:
     """Differences of bytes, said in 32 bits."""
     image = tl.placeholder((4, 9), "uint8", name="I")
@@ -135,4 +142,5 @@ SCHEDULES: Final[dict[str, tuple[Any, tuple[tuple[Any, ...], ...]]]] = {
     "narrow": (grey_steps(), (("narrow", "g"), ("narrow", "E"))),
     "hoist": (rooted(), (("hoist", "Y", "i"),)),
     "scatter": (grouped(), (("scatter", "G", "q"),)),
+    "separate": (weighted(), (("separate", "Y", "b"),)),
 }

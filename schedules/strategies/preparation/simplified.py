@@ -24,4 +24,9 @@ def simplified(program: LoweredProgram, machine: Processor, threads: int) -> Sch
     narrow_integers(s)
     scatter_groups(s, machine, threads)
     hoist_invariants(s, machine)
-    return split_digits(join_reductions(raise_contractions(s), machine), machine)
+    return raise_contractions(s)
+
+
+def joined(s: Schedule, machine: Processor) -> Schedule:
+    """The program with what goes over the same in one pass, once it is settled what reductions there are."""
+    return split_digits(join_reductions(s, machine), machine)

@@ -13,7 +13,7 @@ from math import gcd, lcm, prod
 from typing import Any
 
 from tensorlang.errors import ScheduleError
-from tensorlang.ir import Axis, Binary, Call, For, Select
+from tensorlang.ir import Axis, Binary, Call, Expr, For, Select
 from tensorlang.ir.traverse import axes_of, reads_data, walk
 from tensorlang.schedules.directives.loop_kinds import Unroll, Vectorize
 from tensorlang.schedules.directives.peel import Peel
@@ -365,7 +365,8 @@ def _looks_up(stage: StageInfo, machine: Processor) -> bool:
 def _vector(stage: StageInfo, lanes: int, machine: Processor) -> For | None:
     """The loop whose iterations become lanes: the one along which most operands lie contiguous, and the fewest are scattered.
 
-    The output's last axis wins ties, and loops much shorter than a vector lose. None where a stage does little but look bytes up.
+    An index that is clamped at the ends of a row is contiguous between them. The output's last axis wins ties, and loops much shorter than
+    a vector lose. None where a stage does little but look bytes up.
     """
     if _looks_up(stage, machine):
         return None
@@ -375,9 +376,23 @@ def _vector(stage: StageInfo, lanes: int, machine: Processor) -> For | None:
         if loop.loop not in stage.ragged.keys and (loop.loop not in stage.ragged.bounded or stage.length(loop) >= RAGGED_FROM * lanes)
     ]
 
-    def score(loop: For) -> tuple[bool, int, int]:
-        moves = [stage.moves(load, loop) for load in stage.loads if stage.moves(load, loop) != 0]
-        scattered = sum(move != 1 for move in moves)
-        return 2 * size(loop) >= lanes, -scattered, sum(move == 1 for move in moves)
+    loads = [replace(load, index=tuple(map(_between_ends, load.index))) for load in stage.loads]
+
+    def score(loop: For) -> tuple[bool, int, bool, int]:
+        moves = [move for load in loads if (move := stage.moves(load, loop)) != 0]
+        beside = sum(move == 1 for move in moves)
+        whole = loop in stage.outer and size(loop) >= lanes and beside > 0  # each lane has a sum to itself
+        return 2 * size(loop) >= lanes, beside - len(moves), whole, beside
 
     return max(candidates, key=score, default=None)
+
+
+def _between_ends(index: Expr) -> Expr:
+    """An index without the ends to which it is clamped."""
+    match index:
+        case Binary("min" | "max", left, right) if not axes_of(right):
+            return _between_ends(left)
+        case Binary("min" | "max", left, right) if not axes_of(left):
+            return _between_ends(right)
+        case _:
+            return index

@@ -1,0 +1,289 @@
+"""`separate`: some loops of a reduction are combined first, once for all elements that take the same.
+
+                                                        Y_inner: float32[46, 62]
+                                                        for y in range(46):
+                                                            for x in range(62):
+    for y in range(44):                                         Y_inner[y, x] = 0
+        for x in range(62):                             for y in range(46):
+            for a in range(3):                  ->          for x in range(62):
+                for b in range(3):                              for b in range(3):
+                    Y[y, x] += F[y + a, x + b]                      Y_inner[y, x] += F[y, x + b]
+                                                        for y in range(44):
+                                                            for x in range(62):
+                                                                for a in range(3):
+                                                                    Y[y, x] += Y_inner[y + a, x]
+
+What the inner loops combine is a stage of its own, with a dimension for each sum of the other loops that it moves with (`y + a`, `x`).
+Windows that overlap share their rows: 3 + 3 steps instead of 3 * 3. A window of one loop is separated after a `split`: of 16 elements, by
+4, into four and four. Of a sum of products, factors that the inner loops do not move are taken out of it, so that `A[i, k] * B[k, l] *
+C[l, j]` over `k` and `l` becomes two products of matrices.
+
+This simplification of reductions by reuse is that of Gautam and Rajopadhye ("Simplifying Reductions", POPL 2006), without their inverses.
+
+Legal where the loops of the stage stand in one another, the inner ones are of its reduction, and every element that is read exists
+without the conditions that stay behind. The result is re-associated, and products of a sum distributed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, Self
+
+from tensorlang import ir
+from tensorlang.algebra.bounds import conjuncts
+from tensorlang.algebra.polyhedra import find
+from tensorlang.algebra.rules import conjunction
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import (
+    Axis,
+    Binary,
+    Buffer,
+    Compare,
+    Const,
+    Expr,
+    For,
+    FuseRelation,
+    If,
+    Load,
+    Nest,
+    SplitRelation,
+    Stmt,
+    Store,
+    WindowRelation,
+    allocate,
+    block,
+)
+from tensorlang.ir.printer import short
+from tensorlang.ir.relations import closure, condition, derived_values, in_scope
+from tensorlang.ir.traverse import axes_of, read_in, reads_data, substitute
+from tensorlang.schedules.directive import Directive, LoopName, NameResolver, Refusal, StageName
+from tensorlang.schedules.legality.accesses import conditions_around
+from tensorlang.schedules.legality.in_bounds import place_facts, unknown_read
+from tensorlang.schedules.placement.local_copies import fresh_buffer
+from tensorlang.schedules.rewriting.coordinates import rewritten
+from tensorlang.schedules.rewriting.copies import FreshNames, pruned
+from tensorlang.schedules.rewriting.edit import (
+    edit_loops,
+    extent_of,
+    loops_on,
+    path_to_store,
+    require_single,
+    require_stage,
+    stage_of,
+    stages,
+    stores_of,
+)
+from tensorlang.schedules.rewriting.separable import Share, product, share_of
+
+MOST_BYTES: Final = 1 << 30
+"""What is combined first is stored, so that it is refused beyond this."""
+
+
+class Plan(NamedTuple):
+    """A reduction in two: the loops of its stage, those that are `inner` with bounds over loops alone, their share, and what is asked."""
+
+    store: Store
+    chain: tuple[For, ...]
+    inner: tuple[For, ...]
+    share: Share
+    asked: tuple[Expr, ...]
+
+    @property
+    def outer(self) -> tuple[For, ...]:
+        """The loops that stay."""
+        names = {loop.loop for loop in self.inner}
+        return tuple(loop for loop in self.chain if loop.loop not in names)
+
+    def left_behind(self) -> list[Expr]:
+        """The conditions that stay. What data are read besides is read under all of them, as it was."""
+        names = {loop.loop for loop in self.inner}
+        still = [cond for cond in self.asked if not axes_of(cond) & names]
+        left = [cond for cond in still if cond not in self.share.conditions]
+        return still if any(map(reads_data, (*left, *self.share.factors))) else left
+
+
+@dataclass(frozen=True, slots=True)
+class Separate(Directive):
+    """Combine what the `loops` of the reduction `stage` go over in a stage before it."""
+
+    stage: StageName
+    loops: tuple[LoopName, ...]
+
+    @classmethod
+    def of(cls, names: NameResolver, /, *args: object, **options: object) -> Self:
+        """The loops are given one by one."""
+        stage, *loops = args
+        return cls(names.text(stage, "a stage"), tuple(map(names.loop, loops)), **options)
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest with the two stages."""
+        plan = self.plan(nest)
+        label = FreshNames({*stages(nest), *map(stage_of, FreshNames.of(nest).taken)}).fresh(f"{self.stage}_inner")
+        shape = tuple(_at_least_none(coordinate.extent) for coordinate in plan.share.coordinates)
+        local = tuple(Buffer(fresh_buffer(nest, f"{buffer.name}_inner"), shape, buffer.dtype) for buffer in plan.store.buffers)
+        self._require_small(local)
+        first, combined = _combining_first(nest, plan, label, local), _combining_the_rest(plan, local)
+        whole = allocate(local, block(first, combined))
+        made = pruned(replace(nest, body=edit_loops(nest.body, lambda part: part.loop == plan.chain[0].loop, lambda _: whole)))
+        self._require_there(made, label)
+        return made
+
+    def plan(self, nest: Nest) -> Plan:
+        """What would be combined first. Raises `Refusal` where nothing can."""
+        require_stage(nest, self.stage)
+        require_single(nest, self.stage)
+        (store,) = stores_of(nest.body, (self.stage,))
+        path = path_to_store(nest, store)
+        chain = self._chain(path)
+        asked = conditions_around(nest, store)[len(conditions_around(nest, chain[0])) :]
+        self._require_reduction(nest, store, chain, asked)
+        assert store.reducer is not None
+        around = loops_on(path)
+        known = _derived(nest, around)
+        over = [replace(loop, lo=substitute(loop.lo, known), hi=substitute(loop.hi, known)) for loop in chain]
+        inner, outer = ([loop for loop in over if (loop.loop in self.loops) == first] for first in (True, False))
+        stated = [substitute(cond, known) for cond in conjuncts(asked)]
+        cut = [substitute(cond, known) for cond in _tails(nest, around, chain)]
+        values = tuple(substitute(value, known) for value in store.values)
+        plan = Plan(store, chain, tuple(inner), share_of(store.reducer, values, [*stated, *cut], inner, outer), tuple(stated))
+        self._require_box(plan, outer)
+        return plan
+
+    def _refusal(self, code: str, reason: str) -> Refusal:
+        return Refusal(code, reason, stage=self.stage, loop=self.loops[0] if self.loops else "")
+
+    def _chain(self, path: tuple[Stmt, ...]) -> tuple[For, ...]:
+        """The loops of the stage that stand in one another, with nothing beside them but conditions."""
+        start = len(path) - 1
+        while start and _is_own(path[start - 1], self.stage):
+            start -= 1
+        chain = loops_on(path[start:])
+        missing = [loop for loop in self.loops if loop not in [part.loop for part in chain]]
+        if missing or not self.loops:
+            what = f"{short(missing[0])!r} is no loop around {self.stage!r} alone" if missing else "it needs at least one loop"
+            raise self._refusal("TL-S301", f"{what}; name loops of a reduction that is one perfect nest")
+        for part in chain:
+            if part.kind != "serial":
+                raise self._refusal("TL-S107", f"the loop {short(part.loop)!r} is already {part.kind}; separate before")
+        return chain
+
+    def _require_reduction(self, nest: Nest, store: Store, chain: Sequence[For], asked: Iterable[Expr]) -> None:
+        """Raise `Refusal` unless the inner loops are of the reduction and stand in no other's bounds, and nothing is read that is made."""
+        moved = closure(nest, frozenset().union(*map(axes_of, store.index)))
+        own = next((loop for loop in self.loops if loop in moved), None)
+        if store.reducer is None or own is not None:
+            which = (
+                f"{self.stage!r} combines nothing" if store.reducer is None else f"{short(own or '')!r} moves the element of {self.stage!r}"
+            )
+            raise self._refusal("TL-S304", f"{which}; name loops over a reduction axis")
+        for loop in chain:
+            bounds = closure(nest, axes_of(loop.lo) | axes_of(loop.hi)) & set(self.loops)
+            if bounds and loop.loop not in self.loops:
+                raise self._refusal("TL-S104", f"the bounds of {short(loop.loop)!r} depend on {short(min(bounds))!r}; name both")
+        ends = [end for loop in chain for end in (loop.lo, loop.hi)]
+        read = frozenset().union(*map(read_in, (*store.values, *store.index, *asked, *ends)))
+        if read & {buffer.name for buffer in store.buffers}:
+            raise self._refusal("TL-S303", f"{self.stage!r} reads what it makes, so that the elements take turns")
+
+    def _require_box(self, plan: Plan, outer: Sequence[For]) -> None:
+        """Raise `Refusal` unless what is combined first is a box: each loop that it moves with has one range."""
+        own = {loop for coordinate in plan.share.coordinates for loop in coordinate.loops}
+        around = {loop.loop for loop in outer}
+        for loop in (loop for loop in outer if loop.loop in own):
+            if axes_of(extent_of(loop)) or axes_of(loop.lo) & around:
+                reason = f"the range of {short(loop.loop)!r} depends on other loops, and what is combined first has a dimension for it"
+                raise self._refusal("TL-S204", reason)
+
+    def _require_small(self, local: Sequence[Buffer]) -> None:
+        size = sum(buffer.dtype.bytes for buffer in local)
+        for extent in local[0].shape:
+            size *= int(extent.value) if isinstance(extent, Const) else 1
+        if size > MOST_BYTES:
+            raise self._refusal("TL-S203", f"what is combined first is too large to be stored: {size} bytes, at most {MOST_BYTES}")
+
+    def _require_there(self, nest: Nest, label: str) -> None:
+        """Raise `Refusal` where what is combined first reads what exists only under a condition that stayed behind."""
+        (store,) = stores_of(nest.body, (label,))
+        asked = conditions_around(nest, store)
+        facts = place_facts(nest, loops_on(path_to_store(nest, store)), asked)
+        for expr in (*store.values, *asked):
+            bare = unknown_read(nest, expr, facts)
+            if bare is not None:
+                reason = f"what {self.stage!r} reads of {bare.name!r} exists only under a condition, which it would leave"
+                raise self._refusal("TL-S302", reason)
+
+
+def _combining_first(nest: Nest, plan: Plan, label: str, local: tuple[Buffer, ...]) -> Stmt:
+    """The stage of the inner loops, with a loop for each coordinate: its start, and what it combines."""
+    store, share, names = plan.store, plan.share, FreshNames.of(nest)
+    assert store.reducer is not None
+
+    def swept(stage: str) -> list[For]:
+        called = [next((name for name in part.loops if Axis(name) in store.index), part.loops[0]) for part in share.coordinates]
+        extents = zip(called, local[0].shape, strict=True)
+        return [For(names.fresh(f"{stage}.{short(name)}"), ir.const(0), extent, store) for name, extent in extents]
+
+    start, around = swept(f"{label}.init"), swept(label)
+    values = {part: Binary("add", part.lo, Axis(loop.loop)) for part, loop in zip(share.coordinates, around, strict=True)}
+    fresh = {loop.loop: names.fresh(f"{label}.{short(loop.loop)}") for loop in plan.inner}
+
+    def over(expr: Expr) -> Expr:
+        return simplify(rewritten(substitute(expr, {old: Axis(new) for old, new in fresh.items()}), values))
+
+    combined: Stmt = Store(label, local, _axes(around), tuple(map(over, share.values)), store.reducer)
+    if share.conditions:
+        combined = If(conjunction(map(over, share.conditions)), combined)
+    inner = [For(fresh[loop.loop], over(loop.lo), over(loop.hi), store) for loop in plan.inner]
+    return block(
+        _nested(start, Store(f"{label}.init", local, _axes(start), store.reducer.identities)), _nested([*around, *inner], combined)
+    )
+
+
+def _combining_the_rest(plan: Plan, local: tuple[Buffer, ...]) -> Stmt:
+    """The loops that stay, over what was combined first."""
+    place, factors, left = tuple(part.place for part in plan.share.coordinates), plan.share.factors, plan.left_behind()
+    read = tuple(Load(buffer, place) for buffer in local)
+    store = replace(plan.store, values=(product((*factors, *read)),) if factors else read)
+    return _nested(plan.outer, If(conjunction(left), store) if left else store)
+
+
+def _is_own(stmt: Stmt, stage: str) -> bool:
+    """Is it a loop of the stage, or a condition in one?"""
+    return (isinstance(stmt, For) and stage_of(stmt.loop) == stage) or (isinstance(stmt, If) and stmt.orelse is None)
+
+
+def _derived(nest: Nest, around: Sequence[For]) -> dict[str, Expr]:
+    """The axes that loops derive, over these loops."""
+    known: dict[str, Expr] = {}
+    for relation in in_scope(nest, (loop.loop for loop in around)):
+        known.update({axis: substitute(value, known) for axis, value in derived_values(relation).items()})
+    return known
+
+
+def _tails(nest: Nest, around: Sequence[For], chain: Sequence[For]) -> list[Expr]:
+    """Where the statement runs, of tiles that may reach beyond the end and have a loop in the chain."""
+    outside = in_scope(nest, (loop.loop for loop in around if loop not in chain))
+    own = (relation for relation in in_scope(nest, (loop.loop for loop in around)) if relation not in outside)
+    return [condition(relation) for relation in own if not isinstance(relation, FuseRelation) and not _is_whole(relation)]
+
+
+def _is_whole(relation: SplitRelation | WindowRelation) -> bool:
+    """Do the tiles of a split end where the axis does?"""
+    if isinstance(relation, WindowRelation):
+        return False
+    return simplify(Binary("mod", Binary("sub", relation.hi, relation.lo), ir.const(relation.factor))) == ir.const(0)
+
+
+def _at_least_none(extent: Expr) -> Expr:
+    return extent if find(Compare("lt", extent, ir.const(0))) is None else simplify(Binary("max", extent, ir.const(0)))
+
+
+def _axes(around: Sequence[For]) -> tuple[Axis, ...]:
+    return tuple(Axis(loop.loop) for loop in around)
+
+
+def _nested(around: Sequence[For], body: Stmt) -> Stmt:
+    for loop in reversed(around):
+        body = replace(loop, body=body)
+    return body

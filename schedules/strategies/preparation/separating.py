@@ -1,0 +1,93 @@
+"""Reductions in steps: what overlapping windows share, and what a factor does not move, is combined once.
+
+    Y[y, x] = sum(F[y + a, x + b])      ->      rows[y, j] = sum(F[y + a, j]);  Y[y, x] = sum(rows[y, x + b])
+
+A window of 15 x 15 takes 15 + 15 steps, and each of the 15 is 3 + 5; a product of three matrices that is written as one sum is two
+products. Whether it is worth storing what is combined first, and reading it again, the cost model says of the whole program
+(`alternatives`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from math import prod
+from typing import Final
+
+from tensorlang.ir import Const, For, Nest
+from tensorlang.ir.integers import ASSUMED_EXTENT
+from tensorlang.schedules.directive import Directive, Refusal
+from tensorlang.schedules.directives.separate import Separate
+from tensorlang.schedules.directives.split import Split
+from tensorlang.schedules.rewriting.coordinates import coordinates, forms
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size, stage_named, stages_of
+
+FEWER: Final = 0.75
+"""The share of its steps that a reduction may take in two: else less is saved than the storage in between costs."""
+FEWER_IN_PARTS: Final = 0.6
+"""The same of one loop in parts, both of which go over neighbours that are in registers already."""
+ALIKE: Final = 1.1
+"""What steps are by the fewest up to which the outermost loops are combined first: a row of sums is read where it was written."""
+MOST_LOOPS: Final = 5
+"""Loops of a reduction up to which all ways to divide them are looked at."""
+
+
+def separate_reductions(s: Schedule) -> bool:
+    """Append the directives for each reduction, and for what they make, as long as that takes fewer steps; were there any?"""
+    known = len(s.directives)
+    waiting = [info.name for info in stages_of(s.nest) if info.store.reducer is not None and not info.scatters]
+    while waiting:
+        stage = waiting.pop()
+        made = _separated(s, stage)
+        waiting += [stage, *made] if made else []
+    return len(s.directives) > known
+
+
+def _separated(s: Schedule, stage: str) -> list[str]:
+    """The stages that are made of one reduction by the division of fewest steps; none where that is not worth it."""
+    info = stage_named(s.nest, stage)
+    found = list(_divisions(s.nest, info))
+    least = min((steps for steps, _ in found), default=info.iterations)
+    if least >= (FEWER_IN_PARTS if len(info.reduced) == 1 else FEWER) * info.iterations:
+        return []
+    best = next(division for division in found if division[0] <= ALIKE * least)
+    known = set(s.stages())
+    for count, step in enumerate(best[1]):
+        if not s.attempt(step):
+            s.undo(count)
+            return []
+    return [name for name in s.stages() if name not in known and not name.endswith(".init")]
+
+
+def _divisions(nest: Nest, info: StageInfo) -> Iterator[tuple[float, tuple[Directive, ...]]]:
+    """Ways to divide a reduction, each with the steps that both parts take."""
+    loops = info.reduced
+    if len(loops) > MOST_LOOPS:
+        return
+    for count in range(1, len(loops)):
+        for inner in combinations(loops, count):
+            yield from _taken(nest, Separate(info.name, tuple(loop.loop for loop in inner)))
+    if len(loops) == 1 and _overlaps(info, loops[0]):
+        steps = size(loops[0])
+        for factor in (factor for factor in range(2, steps) if steps % factor == 0):
+            split = Split(loops[0].loop, factor)
+            yield from _taken(nest, Separate(info.name, split.made()[1:]), split)
+
+
+def _taken(nest: Nest, step: Separate, *before: Directive) -> Iterator[tuple[float, tuple[Directive, ...]]]:
+    """A division with the steps that it takes; nothing where it is refused."""
+    try:
+        for other in before:
+            nest = other.apply(nest)
+        plan = step.plan(nest)
+    except Refusal:
+        return
+    first = prod(int(part.extent.value) if isinstance(part.extent, Const) else ASSUMED_EXTENT for part in plan.share.coordinates)
+    yield first * prod(map(size, plan.inner)) + prod(map(size, plan.outer)), (*before, step)
+
+
+def _overlaps(info: StageInfo, loop: For) -> bool:
+    """Does a loop of a reduction move what is read in proportion with one of the elements?"""
+    found = coordinates((row for value in info.store.values for row in forms(value)), info.loops)
+    return is_literal(loop) and any(loop.loop in part.loops and len(part.loops) > 1 for part in found)
