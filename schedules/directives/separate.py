@@ -96,11 +96,11 @@ class Plan(NamedTuple):
         return tuple(loop for loop in self.chain if loop.loop not in names)
 
     def left_behind(self) -> list[Expr]:
-        """The conditions that stay. What data are read besides is read under all of them, as it was."""
+        """The conditions that stay. Factors are taken, and data read, under all of them, as they were."""
         names = {loop.loop for loop in self.inner}
         still = [cond for cond in self.asked if not axes_of(cond) & names]
         left = [cond for cond in still if cond not in self.share.conditions]
-        return still if any(map(reads_data, (*left, *self.share.factors))) else left
+        return still if self.share.factors or any(map(reads_data, left)) else left
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +173,8 @@ class Separate(Directive):
         moved = closure(nest, frozenset().union(*map(axes_of, store.index)))
         own = next((loop for loop in self.loops if loop in moved), None)
         if store.reducer is None or own is not None:
-            which = (
-                f"{self.stage!r} combines nothing" if store.reducer is None else f"{short(own or '')!r} moves the element of {self.stage!r}"
-            )
-            raise self._refusal("TL-S304", f"{which}; name loops over a reduction axis")
+            reason = f"{self.stage!r} combines nothing" if store.reducer is None else f"{short(own or '')!r} moves its element"
+            raise self._refusal("TL-S304", f"{reason}; name loops over a reduction axis")
         for loop in chain:
             bounds = closure(nest, axes_of(loop.lo) | axes_of(loop.hi)) & set(self.loops)
             if bounds and loop.loop not in self.loops:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from functools import reduce
 
 from tensorlang.ir import Binary, Const, Expr, For, Param, Reducer
+from tensorlang.ir.dtype import DType
 from tensorlang.ir.traverse import axes_of, dtype_of, loads_of
 from tensorlang.schedules.rewriting.coordinates import Coordinate, coordinates, fits, forms
+from tensorlang.schedules.rewriting.edit import always_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +33,30 @@ def share_of(reducer: Reducer, values: tuple[Expr, ...], asked: Sequence[Expr], 
     Factors and conditions that move with nothing else than it does are part of it, too.
     """
     names = {loop.loop for loop in inner}
-    parts = _factors(values[0]) if _is_sum(reducer) else list(values)
-    moved = [part for part in parts if axes_of(part) & names] if _is_sum(reducer) else parts
     conditions = [cond for cond in asked if axes_of(cond) & names]
+    distributes = _is_sum(reducer) and _may_distribute(dtype_of(values[0]), inner, conditions)
+    parts = _factors(values[0]) if distributes else list(values)
+    moved = [part for part in parts if axes_of(part) & names] if distributes else parts
     ends = [end for loop in inner for end in (loop.lo, loop.hi)]
     found = coordinates([row for expr in (*moved, *conditions, *ends) for row in forms(expr)], outer)
-
-    def follows(expr: Expr) -> bool:
-        return bool(axes_of(expr)) and fits(forms(expr), found, outer)
-
-    taken = [part for part in parts if part in moved or follows(part)]
+    taken = [part for part in parts if part in moved or fits(forms(part), found, outer)]
     factors = tuple(part for part in parts if part not in taken)
-    kept = tuple(taken) if not _is_sum(reducer) else (product(taken) if taken else Const(1, dtype_of(values[0])),)
-    within = tuple(cond for cond in asked if cond in conditions or follows(cond))
+    kept = tuple(taken) if not distributes else (product(taken) if taken else Const(1, dtype_of(values[0])),)
+    within = tuple(cond for cond in asked if cond in conditions or fits(forms(cond), found, outer))
     return Share(kept, within, _lanes_last(found, kept), factors)
 
 
 def product(factors: Sequence[Expr]) -> Expr:
     """Factors, of which there is one at least, multiplied."""
     return reduce(lambda left, right: Binary("mul", left, right), factors)
+
+
+def _may_distribute(kind: DType, inner: Sequence[For], conditions: Sequence[Expr]) -> bool:
+    """May factors leave a sum of this type over the inner loops?
+
+    Of floats there has to be an iteration: infinity times a sum of none is no number, where it was not taken at all.
+    """
+    return kind.is_integer or (not conditions and all(map(always_runs, inner)))
 
 
 def _is_sum(reducer: Reducer) -> bool:

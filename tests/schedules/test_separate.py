@@ -210,3 +210,23 @@ def test_lanes_follow_clamped_rows_and_not_a_short_window() -> None:
     s = strategy.schedule(strategy.default)
     assert any(loop.startswith("Y.j") for loop in s.loops("Y")) and "s.vectorize('Y.j_i')" in repr(s)
     same(s)
+
+
+@pytest.mark.parametrize(("dtype", "masked", "leaves"), [
+    ("float32", False, True), ("float32", True, False), ("int32", True, True),
+])  # fmt: skip
+def test_a_factor_leaves_a_sum_where_it_meets_a_number(dtype: str, masked: bool, leaves: bool) -> None:
+    x, f, a, b = (
+        tl.placeholder((9, 9), dtype, name="X"),
+        tl.placeholder((3,), dtype, name="F"),
+        tl.reduce_axis(3, name="a"),
+        tl.reduce_axis(3),
+    )
+    where = {"where": x[0, b] > x[0, 0]} if masked else {}
+    y = tl.compute((7, 7), lambda i, j: tl.sum(f[a] * x[i + a, j + b], axis=(a, b), **where), name="Y")
+    s = tl.Schedule(y)
+    s.separate("Y", s.loops("Y")[-1])
+    assert ("F[a] * Y_inner[i + a, j]" in str(s)) == leaves
+    if masked and not leaves:  # nothing is taken of infinity
+        data = np.ones((9, 9), dtype), np.full(3, np.inf, dtype)
+        np.testing.assert_array_equal(tl.build(s)(*data), np.zeros((7, 7)))

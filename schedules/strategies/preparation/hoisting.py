@@ -34,7 +34,7 @@ UNROLLED: Final = 256
 
 def hoist_invariants(s: Schedule, machine: Processor) -> None:
     """Append the directives, for each stage and loop where that is legal and predicted to be faster; for those that they make, too."""
-    found = [info for info in stages_of(s.nest) if any(map(_is_dear, info.store.values)) and not info.ragged.bounded]
+    found = [info for info in stages_of(s.nest) if any(map(is_dear, info.store.values)) and not info.ragged.bounded]
     waiting = [info.name for info in sorted(found, key=lambda info: -info.iterations)[:LOOKED_AT]]
     while waiting:
         stage = waiting.pop()
@@ -67,10 +67,10 @@ def _is_worth_it(nest: Nest, expr: Expr, loops: tuple[For, ...], inside: tuple[F
     """Does it move with a loop inside, cost more than a load, and not become literals?"""
     moving = [loop for loop in loops if loop.loop in closure(nest, axes_of(expr))]
     literal = not reads_data(expr) and prod(map(size, moving)) < UNROLLED
-    return any(loop in inside for loop in moving) and _is_dear(expr) and not literal
+    return any(loop in inside for loop in moving) and is_dear(expr) and not literal
 
 
-def _is_dear(expr: Expr) -> bool:
+def is_dear(expr: Expr) -> bool:
     """Has it a function, or a division by what is no literal? Anything else costs little more than the load that it becomes."""
     return any(isinstance(node, Call) or (isinstance(node, Binary) and _divides(node)) for node in nodes(expr))
 

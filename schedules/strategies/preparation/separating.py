@@ -22,11 +22,12 @@ from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.rewriting.coordinates import coordinates, forms
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size, stage_named, stages_of
+from tensorlang.schedules.strategies.preparation.hoisting import is_dear
 
-FEWER: Final = 0.75
-"""The share of its steps that a reduction may take in two: else less is saved than the storage in between costs."""
-FEWER_IN_PARTS: Final = 0.6
-"""The same of one loop in parts, both of which go over neighbours that are in registers already."""
+FEWER: Final = 0.6
+"""The share of its steps that a reduction may take in two: else less is saved than what is stored in between costs."""
+FEWER_DEAR: Final = 0.75
+"""The same where each step has a function or a division."""
 ALIKE: Final = 1.1
 """What steps are by the fewest up to which the outermost loops are combined first: a row of sums is read where it was written."""
 MOST_LOOPS: Final = 5
@@ -49,7 +50,7 @@ def _separated(s: Schedule, stage: str) -> list[str]:
     info = stage_named(s.nest, stage)
     found = list(_divisions(s.nest, info))
     least = min((steps for steps, _ in found), default=info.iterations)
-    if least >= (FEWER_IN_PARTS if len(info.reduced) == 1 else FEWER) * info.iterations:
+    if least >= (FEWER_DEAR if any(map(is_dear, info.store.values)) else FEWER) * info.iterations:
         return []
     best = next(division for division in found if division[0] <= ALIKE * least)
     known = set(s.stages())
