@@ -59,7 +59,7 @@ from tensorlang.ir.relations import closure, condition, derived_values, in_scope
 from tensorlang.ir.traverse import axes_of, read_in, reads_data, substitute
 from tensorlang.schedules.directive import Directive, LoopName, NameResolver, Refusal, StageName
 from tensorlang.schedules.legality.accesses import conditions_around
-from tensorlang.schedules.legality.in_bounds import place_facts, unknown_read
+from tensorlang.schedules.legality.in_bounds import access_guard, place_facts, unknown_read
 from tensorlang.schedules.placement.local_copies import fresh_buffer
 from tensorlang.schedules.rewriting.coordinates import rewritten
 from tensorlang.schedules.rewriting.copies import FreshNames, pruned
@@ -126,7 +126,7 @@ class Separate(Directive):
         first, combined = _combining_first(nest, plan, label, local), _combining_the_rest(plan, local)
         whole = allocate(local, block(first, combined))
         made = pruned(replace(nest, body=edit_loops(nest.body, lambda part: part.loop == plan.chain[0].loop, lambda _: whole)))
-        self._require_there(made, label)
+        self._require_there(made, label, plan.share.factors)
         return made
 
     def plan(self, nest: Nest) -> Plan:
@@ -200,15 +200,17 @@ class Separate(Directive):
         if size > MOST_BYTES:
             raise self._refusal("TL-S203", f"what is combined first is too large to be stored: {size} bytes, at most {MOST_BYTES}")
 
-    def _require_there(self, nest: Nest, label: str) -> None:
-        """Raise `Refusal` where what is combined first reads what exists only under a condition that stayed behind."""
-        (store,) = stores_of(nest.body, (label,))
-        asked = conditions_around(nest, store)
-        facts = place_facts(nest, loops_on(path_to_store(nest, store)), asked)
-        for expr in (*store.values, *asked):
-            bare = unknown_read(nest, expr, facts)
+    def _require_there(self, nest: Nest, label: str, left: Sequence[Expr]) -> None:
+        """Raise `Refusal` where what is read or written exists only under a condition that is not asked there any more."""
+        (first,), (rest,) = stores_of(nest.body, (label,)), stores_of(nest.body, (self.stage,))
+        for store, read in ((first, (*first.values, *conditions_around(nest, first))), (rest, left)):
+            around, asked = loops_on(path_to_store(nest, store)), conditions_around(nest, store)
+            facts = place_facts(nest, around, asked)
+            bare = next(filter(None, (unknown_read(nest, expr, facts) for expr in read)), None)
+            if bare is None and store is rest and access_guard(nest, rest.buffers[0], rest.index, around, asked) is not None:
+                bare = rest.buffers[0]
             if bare is not None:
-                reason = f"what {self.stage!r} reads of {bare.name!r} exists only under a condition, which it would leave"
+                reason = f"{self.stage!r} uses elements of {bare.name!r} that exist only under a condition, which it would leave"
                 raise self._refusal("TL-S302", reason)
 
 
