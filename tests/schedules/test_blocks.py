@@ -27,7 +27,7 @@ def attention(*shape: Any, keys: int | None = None, **options: Any) -> Any:
 def blocked(result: Any) -> tuple[tl.Schedule, Any]:
     s = tl.Schedule(result)
     inline_pointwise(s)
-    return block_rows(raise_contractions(s), MACHINE)
+    return block_rows(raise_contractions(s, MACHINE), MACHINE)
 
 
 def constants(shape: Any) -> list[Any]:

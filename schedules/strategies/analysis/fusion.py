@@ -7,6 +7,7 @@ cache and nothing is computed twice; a pointwise intermediate that is read once 
 from __future__ import annotations
 
 from collections.abc import Container
+from math import prod
 from typing import Final
 
 from tensorlang.ir import Axis, Expr, For, Store
@@ -16,11 +17,13 @@ from tensorlang.schedules.directives.compute_at import ComputeAt
 from tensorlang.schedules.directives.compute_inline import ComputeInline
 from tensorlang.schedules.directives.compute_root import ComputeRoot
 from tensorlang.schedules.legality.accesses import accesses
+from tensorlang.schedules.rewriting.coordinates import coordinates, forms
 from tensorlang.schedules.rewriting.edit import path_to, stage_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.roles import roles_of
 from tensorlang.schedules.strategies.analysis.sliding import sliding
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, readers, size, stages_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, readers, size, stage_named, stages_of
+from tensorlang.schedules.strategies.processor import Processor
 
 DEEP: Final = 64
 """How deep expressions are made: more arithmetic on an element than this hides what it costs to store and load it."""
@@ -60,8 +63,11 @@ def reads_once(reader: StageInfo, index: tuple[object, ...]) -> bool:
     return len(axes) == len(index) and set(axes) == {loop.loop for loop in reader.loops}
 
 
-def raise_contractions(s: Schedule) -> Schedule:
-    """The schedule with every contraction or window that stands inside an expression computed as a stage of its own."""
+def raise_contractions(s: Schedule, machine: Processor) -> Schedule:
+    """The schedule with every contraction or window that stands inside an expression computed as a stage of its own.
+
+    So is every sum that is too short to fill lanes, which those of the elements around it then do, and whose windows overlap.
+    """
     names = frozenset(s.stages())
     for name in s.stages():
         around = owner(name, names)
@@ -69,9 +75,22 @@ def raise_contractions(s: Schedule) -> Schedule:
         if place is not None:
             trial = s.copy()
             trial.apply(place)
-            if any(roles_of(info) or sliding(info) for info in stages_of(trial.nest) if info.name == name):
+            info = stage_named(trial.nest, name)
+            if roles_of(info) or sliding(info) or overlaps(info) or _is_short(info, machine.lanes(info.widest)):
                 s = trial
     return s
+
+
+def overlaps(info: StageInfo) -> bool:
+    """Does a loop of a reduction move what is read in proportion with one over its elements, clamped or not?"""
+    found = coordinates((row for value in info.store.values for row in forms(value)), info.loops)
+    elements = {loop.loop for loop in info.outer}
+    return any(elements & set(part.loops) and not elements.issuperset(part.loops) for part in found)
+
+
+def _is_short(info: StageInfo, lanes: int) -> bool:
+    """Has a sum fewer iterations along each of its loops than a vector has lanes, and do its results fill them?"""
+    return all(is_literal(loop) and size(loop) < lanes for loop in info.reduced) and prod(map(size, info.outer)) >= lanes
 
 
 def _place_before(s: Schedule, name: str, around: str) -> Directive | None:

@@ -75,8 +75,10 @@ def worth_threads(stage: StageInfo, vector: For | None, plain: Sequence[Part], m
     return sharing_pays(stage.outer[0], seconds, threads, seconds_of_forks(machine.core, stage.turns))
 
 
-def seconds_in_lanes(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Processor, *, streams: bool = False) -> float:
-    """What a stage of the program `plain` takes by the cost model, its loop `vector` in lanes; 0 where it never runs."""
+def seconds_in_lanes(
+    stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Processor, *, vectors: int = 1, streams: bool = False
+) -> float:
+    """What a stage of the program `plain` takes by the cost model, its loop `vector` in `vectors` of lanes; 0 where it never runs."""
     try:
         sketch = Sketch.of(plain, stage.name)
     except KeyError:
@@ -85,7 +87,7 @@ def seconds_in_lanes(stage: StageInfo, vector: For | None, plain: Sequence[Part]
         sketch.stream()
     if vector is not None and any(loop.name == vector.loop for loop in sketch.loops):
         lanes = machine.lanes(stage.widest)
-        sketch.mark(sketch.split(vector.loop, lanes, lanes)[1], "vector")
+        sketch.mark(sketch.split(vector.loop, vectors * lanes, lanes)[1], "vector")
     return estimated(numbered(sketch.parts()), machine.core).seconds
 
 

@@ -14,13 +14,13 @@ from itertools import combinations
 from math import prod
 from typing import Final
 
-from tensorlang.ir import Const, For, Nest
+from tensorlang.ir import Const, Nest
 from tensorlang.ir.integers import ASSUMED_EXTENT
 from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.directives.separate import Separate
 from tensorlang.schedules.directives.split import Split
-from tensorlang.schedules.rewriting.coordinates import coordinates, forms
 from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis.fusion import overlaps
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size, stage_named, stages_of
 from tensorlang.schedules.strategies.preparation.hoisting import is_dear
 
@@ -69,7 +69,7 @@ def _divisions(nest: Nest, info: StageInfo) -> Iterator[tuple[float, tuple[Direc
     for count in range(1, len(loops)):
         for inner in combinations(loops, count):
             yield from _taken(nest, Separate(info.name, tuple(loop.loop for loop in inner)))
-    if len(loops) == 1 and _overlaps(info, loops[0]):
+    if len(loops) == 1 and is_literal(loops[0]) and overlaps(info):
         steps = size(loops[0])
         for factor in (factor for factor in range(2, steps) if steps % factor == 0):
             split = Split(loops[0].loop, factor)
@@ -86,9 +86,3 @@ def _taken(nest: Nest, step: Separate, *before: Directive) -> Iterator[tuple[flo
         return
     first = prod(int(part.extent.value) if isinstance(part.extent, Const) else ASSUMED_EXTENT for part in plan.share.coordinates)
     yield first * prod(map(size, plan.inner)) + prod(map(size, plan.outer)), (*before, step)
-
-
-def _overlaps(info: StageInfo, loop: For) -> bool:
-    """Does a loop of a reduction move what is read in proportion with one of the elements?"""
-    found = coordinates((row for value in info.store.values for row in forms(value)), info.loops)
-    return is_literal(loop) and any(loop.loop in part.loops and len(part.loops) > 1 for part in found)

@@ -24,7 +24,7 @@ def simplified(program: LoweredProgram, machine: Processor, threads: int) -> Sch
     narrow_integers(s)
     scatter_groups(s, machine, threads)
     hoist_invariants(s, machine)
-    return raise_contractions(s)
+    return raise_contractions(s, machine)
 
 
 def joined(s: Schedule, machine: Processor) -> Schedule:

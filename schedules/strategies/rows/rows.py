@@ -97,7 +97,7 @@ class RowVectors:
             run = run_of(stage, lanes, MAX_LANES, peels=True)
             if run is None and lanes > SHORT_LANES and (run := run_of(stage, SHORT_LANES, MAX_LANES, peels=True)) is not None:
                 lanes = SHORT_LANES
-        vector = vector if run is None else run.loops[-1]
+            vector = _longer(stage, vector, lanes, plain, machine) if run is None else run.loops[-1]
         shared = threads > 1 and bool(stage.outer) and worth_threads(stage, vector, plain, machine, threads)
         phases = TOGETHER if vector is None or run is not None else Phases.of(stage, vector, lanes)
         streams = streams_by_default(stage, machine, lambda past: seconds_in_lanes(stage, vector, plain, machine, streams=past))
@@ -385,6 +385,25 @@ def _vector(stage: StageInfo, lanes: int, machine: Processor) -> For | None:
         return 2 * size(loop) >= lanes, beside - len(moves), whole, beside
 
     return max(candidates, key=score, default=None)
+
+
+def _longer(stage: StageInfo, short: For, lanes: int, plain: Sequence[Part], machine: Processor) -> For:
+    """Instead of a loop of a reduction that does not fill lanes one over its elements, where that is predicted to be faster."""
+    others = [loop for loop in stage.outer if size(loop) >= lanes and short in stage.reduced and is_literal(short)]
+    return min((short, *others), key=lambda loop: _seconds_along(stage, loop, lanes, plain, machine)) if others else short
+
+
+def _seconds_along(stage: StageInfo, loop: For, lanes: int, plain: Sequence[Part], machine: Processor) -> float:
+    """What a reduction takes with a loop in lanes, which sum up in registers where it moves the element."""
+    if loop in stage.reduced:
+        return seconds_in_lanes(stage, loop, plain, machine)
+    sketch = Sketch.of(plain, stage.name)
+    outer, inner = sketch.split(loop.loop, lanes, lanes)
+    around = [outer if part is loop else part.loop for part in stage.outer]
+    sketch.reorder(*around, *(part.loop for part in stage.reduced), inner)
+    sketch.mark(inner, "vector")
+    sketch.accumulate(around[-1], loads=False)
+    return estimated(numbered(sketch.parts()), machine.core).seconds
 
 
 def _between_ends(index: Expr) -> Expr:

@@ -35,6 +35,7 @@ from tensorlang.schedules.strategies.loops.thread_loop import (
     cheapest_thread_loop,
     outer_loop_knob,
     parallelize,
+    seconds_in_lanes,
     seconds_of_forks,
 )
 from tensorlang.schedules.strategies.processor import Processor
@@ -44,6 +45,8 @@ from tensorlang.schedules.strategies.rows.stage_strategy import Constraint
 from tensorlang.schedules.strategies.windows.search import WindowSearch, WindowTiles
 from tensorlang.schedules.strategies.windows.sketch import COPIED, IN_PLACE, IN_PLANE, IN_ROWS, WindowSketches
 
+SUMMED: Final = 4
+"""Vectors in flight of a sum along a window, so that one does not wait for the one before."""
 SHUFFLED_STEP: Final = 2
 """The step of lanes at which two vectors are loaded and shuffled into one."""
 
@@ -68,9 +71,20 @@ class Windows:
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Processor, threads: int, plain: tuple[Part, ...]) -> Windows | None:
-        """The stage as a window without a producer, or None where it is none."""
+        """The stage as a window without a producer, or None where it is none, or is faster as a sum in lanes along it."""
         window = sliding(stage)
-        return None if window is None else cls(window, machine, threads, plain)
+        found = None if window is None else cls(window, machine, threads, plain)
+        return None if found is None or found.is_rather_a_sum else found
+
+    @property
+    def is_rather_a_sum(self) -> bool:
+        """Do lanes take elements far apart, of a window so long that lanes along it, of which each element has its own, are faster?"""
+        last, search = self.stage.reduced[-1], self.search
+        beside = is_literal(last) and all(self.stage.moves(load, last) in (0, 1) for load in self.stage.loads)
+        if not (beside and self.window.slides_along_lanes and self.window.step > SHUFFLED_STEP and size(last) >= 2 * self.tiles.lanes):
+            return False
+        along = (seconds_in_lanes(self.stage, last, self.plain, self.machine, vectors=vectors) for vectors in (1, SUMMED))
+        return min(along) < search.seconds(search.point())
 
     @property
     def name(self) -> str:
