@@ -31,6 +31,7 @@ from tensorlang.schedules.directives.reverse_compute_inline import ReverseComput
 from tensorlang.schedules.directives.rfactor import Rfactor
 from tensorlang.schedules.directives.scatter import Scatter
 from tensorlang.schedules.directives.separate import Separate
+from tensorlang.schedules.directives.share import Share
 from tensorlang.schedules.directives.skew import Shift, Skew
 from tensorlang.schedules.directives.specialize import Specialize
 from tensorlang.schedules.directives.split import Split
@@ -80,5 +81,6 @@ DIRECTIVES: Final[Mapping[str, type[Directive]]] = {
     "hoist": Hoist,
     "scatter": Scatter,
     "separate": Separate,
+    "share": Share,
 }
 NAMES: Final[Mapping[type[Directive], str]] = {kind: name for name, kind in DIRECTIVES.items()}

@@ -125,6 +125,10 @@ class Methods(ABC):
         """Combine what some loops of a reduction go over first, once for all that take the same; see `directives.separate`."""
         self._step("separate", stage, *loops)
 
+    def share(self, stage: str) -> None:
+        """Compute once what elements of a stage compute alike; see `directives.share`."""
+        self._step("share", stage)
+
     def narrow(self, stage: str) -> None:
         """Compute a stage, and store it where it is an intermediate, in as few bits as hold its integers; see `directives.narrow`."""
         self._step("narrow", stage)

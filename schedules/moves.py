@@ -36,6 +36,7 @@ from tensorlang.schedules.directives.reverse_compute_inline import ReverseComput
 from tensorlang.schedules.directives.rfactor import Rfactor
 from tensorlang.schedules.directives.scatter import Scatter
 from tensorlang.schedules.directives.separate import Separate
+from tensorlang.schedules.directives.share import Share
 from tensorlang.schedules.directives.skew import Skew
 from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.directives.store_at import StoreAt
@@ -79,7 +80,7 @@ def moves_of_loop(nest: Nest, loop: str) -> Iterator[Directive]:
 
 def moves_of_stage(nest: Nest, stage: str) -> Iterator[Directive]:
     """Directives that say where a stage is computed and stored."""
-    yield from (ComputeInline(stage), ComputeRoot(stage), ReverseComputeInline(stage), StoreRoot(stage), Narrow(stage))
+    yield from (ComputeInline(stage), ComputeRoot(stage), ReverseComputeInline(stage), StoreRoot(stage), Narrow(stage), Share(stage))
     yield from (JoinReductions(stage, other) for other in _reductions_after(nest, stage))
     for part in loops(nest.body):
         if stage_of(part.loop) not in (stage, f"{stage}.init"):

@@ -14,7 +14,6 @@ move: as `where=`, or as a choice whose other side is the identity. Each element
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tensorlang.algebra.bounds import conjuncts
@@ -25,7 +24,17 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, dtype_of, read_in, substitute
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
-from tensorlang.schedules.rewriting.edit import edit_loops, loops_on, path_to_loop, path_to_store, require_no_vector, require_stage, stores
+from tensorlang.schedules.legality.in_bounds import unprotected
+from tensorlang.schedules.rewriting.edit import (
+    edit_loops,
+    loops_on,
+    path_to_loop,
+    path_to_store,
+    require_no_vector,
+    require_stage,
+    stores,
+    stores_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +58,26 @@ class Scatter(Directive):
         equation, place = self._place(nest, loop, [*asked, *_choices(store)])
         values = {self.loop: place}
 
-        def asking(conditions: Iterable[Expr], stmt: Stmt) -> Stmt:
-            left = [substitute(cond, values) for cond in conditions if cond != equation]
-            return If(conjunction(left), stmt) if left else stmt
-
         def rebuilt(part: Stmt) -> Stmt:
             match part:
                 case For():
                     return replace(part, body=rebuilt(part.body))
-                case If(cond, then):
-                    return asking(conjuncts((cond,)), rebuilt(then))
+                case If(cond, then):  # what asks which element it is, is asked of the one that data name, once that is known to be there
+                    still = [one for one in conjuncts((cond,)) if self.loop not in closure(nest, axes_of(one))]
+                    return If(conjunction(still), rebuilt(then)) if still else rebuilt(then)
                 case _:
                     known = Compare("le", loop.lo, place), Compare("lt", place, loop.hi)
+                    of_element = [cond for cond in asked if self.loop in closure(nest, axes_of(cond))]
+                    left = [substitute(cond, values) for cond in (*of_element, *_choices(store)) if cond != equation]
                     index, own = (tuple(substitute(one, values) for one in some) for some in (store.index, _chosen(store)))
-                    return asking(_choices(store), If(conjunction(known), replace(store, index=index, values=own)))
+                    element: Stmt = replace(store, index=index, values=own)
+                    return If(conjunction(known), If(conjunction(left), element) if left else element)
 
-        return replace(nest, body=edit_loops(nest.body, lambda part: part.loop == self.loop, lambda part: rebuilt(part.body)))
+        made = replace(nest, body=edit_loops(nest.body, lambda part: part.loop == self.loop, lambda part: rebuilt(part.body)))
+        bare = next(filter(None, (unprotected(made, part) for part in stores_of(made.body, (self.stage,)))), None)
+        if bare is not None:
+            raise self._refusal("TL-S302", f"elements of {bare.name!r} exist only under a condition of {short(self.loop)!r}")
+        return made
 
     def _refusal(self, code: str, reason: str) -> Refusal:
         return Refusal(code, reason, stage=self.stage, loop=self.loop)

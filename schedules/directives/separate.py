@@ -32,14 +32,12 @@ from typing import Final, NamedTuple, Self
 
 from tensorlang import ir
 from tensorlang.algebra.bounds import conjuncts
-from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.rules import conjunction
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import (
     Axis,
     Binary,
     Buffer,
-    Compare,
     Const,
     Expr,
     For,
@@ -55,23 +53,32 @@ from tensorlang.ir import (
     block,
 )
 from tensorlang.ir.printer import short
-from tensorlang.ir.relations import closure, condition, derived_values, in_scope
+from tensorlang.ir.relations import closure, condition, in_scope
 from tensorlang.ir.traverse import axes_of, read_in, reads_data, substitute
 from tensorlang.schedules.directive import Directive, LoopName, NameResolver, Refusal, StageName
 from tensorlang.schedules.legality.accesses import conditions_around
-from tensorlang.schedules.legality.in_bounds import access_guard, place_facts, unknown_read
+from tensorlang.schedules.legality.in_bounds import unprotected
 from tensorlang.schedules.placement.local_copies import fresh_buffer
+from tensorlang.schedules.rewriting.boxes import (
+    axes,
+    derived_axes,
+    nested,
+    new_stage,
+    over_loops,
+    own_loops,
+    shape_of,
+    sweep,
+    values_at,
+    varying,
+)
 from tensorlang.schedules.rewriting.coordinates import rewritten
 from tensorlang.schedules.rewriting.copies import FreshNames, pruned
 from tensorlang.schedules.rewriting.edit import (
     edit_loops,
-    extent_of,
     loops_on,
     path_to_store,
     require_single,
     require_stage,
-    stage_of,
-    stages,
     stores_of,
 )
 from tensorlang.schedules.rewriting.separable import Share, product, share_of
@@ -119,14 +126,13 @@ class Separate(Directive):
     def apply(self, nest: Nest) -> Nest:
         """The nest with the two stages."""
         plan = self.plan(nest)
-        label = FreshNames({*stages(nest), *map(stage_of, FreshNames.of(nest).taken)}).fresh(f"{self.stage}_inner")
-        shape = tuple(_at_least_none(coordinate.extent) for coordinate in plan.share.coordinates)
+        label, shape = new_stage(nest, f"{self.stage}_inner"), shape_of(plan.share.coordinates)
         local = tuple(Buffer(fresh_buffer(nest, f"{buffer.name}_inner"), shape, buffer.dtype) for buffer in plan.store.buffers)
         self._require_small(local)
         first, combined = _combining_first(nest, plan, label, local), _combining_the_rest(plan, local)
         whole = allocate(local, block(first, combined))
         made = pruned(replace(nest, body=edit_loops(nest.body, lambda part: part.loop == plan.chain[0].loop, lambda _: whole)))
-        self._require_there(made, label, plan.share.factors)
+        self._require_there(made, label)
         return made
 
     def plan(self, nest: Nest) -> Plan:
@@ -140,14 +146,17 @@ class Separate(Directive):
         self._require_reduction(nest, store, chain, asked)
         assert store.reducer is not None
         around = loops_on(path)
-        known = _derived(nest, around)
-        over = [replace(loop, lo=substitute(loop.lo, known), hi=substitute(loop.hi, known)) for loop in chain]
+        known = derived_axes(nest, around)
+        over = [over_loops(loop, known) for loop in chain]
         inner, outer = ([loop for loop in over if (loop.loop in self.loops) == first] for first in (True, False))
         stated = [substitute(cond, known) for cond in conjuncts(asked)]
         cut = [substitute(cond, known) for cond in _tails(nest, around, chain)]
         values = tuple(substitute(value, known) for value in store.values)
         plan = Plan(store, chain, tuple(inner), share_of(store.reducer, values, [*stated, *cut], inner, outer), tuple(stated))
-        self._require_box(plan, outer)
+        loop = varying(plan.share.coordinates, outer)
+        if loop is not None:
+            reason = f"the range of {short(loop.loop)!r} depends on other loops, and what is combined first has a dimension for it"
+            raise self._refusal("TL-S204", reason)
         return plan
 
     def _refusal(self, code: str, reason: str) -> Refusal:
@@ -155,10 +164,7 @@ class Separate(Directive):
 
     def _chain(self, path: tuple[Stmt, ...]) -> tuple[For, ...]:
         """The loops of the stage that stand in one another, with nothing beside them but conditions."""
-        start = len(path) - 1
-        while start and _is_own(path[start - 1], self.stage):
-            start -= 1
-        chain = loops_on(path[start:])
+        chain = own_loops(path, self.stage)
         missing = [loop for loop in self.loops if loop not in [part.loop for part in chain]]
         if missing or not self.loops:
             what = f"{short(missing[0])!r} is no loop around {self.stage!r} alone" if missing else "it needs at least one loop"
@@ -184,15 +190,6 @@ class Separate(Directive):
         if read & {buffer.name for buffer in store.buffers}:
             raise self._refusal("TL-S303", f"{self.stage!r} reads what it makes, so that the elements take turns")
 
-    def _require_box(self, plan: Plan, outer: Sequence[For]) -> None:
-        """Raise `Refusal` unless what is combined first is a box: each loop that it moves with has one range."""
-        own = {loop for coordinate in plan.share.coordinates for loop in coordinate.loops}
-        around = {loop.loop for loop in outer}
-        for loop in (loop for loop in outer if loop.loop in own):
-            if axes_of(extent_of(loop)) or axes_of(loop.lo) & around:
-                reason = f"the range of {short(loop.loop)!r} depends on other loops, and what is combined first has a dimension for it"
-                raise self._refusal("TL-S204", reason)
-
     def _require_small(self, local: Sequence[Buffer]) -> None:
         size = sum(buffer.dtype.bytes for buffer in local)
         for extent in local[0].shape:
@@ -200,44 +197,37 @@ class Separate(Directive):
         if size > MOST_BYTES:
             raise self._refusal("TL-S203", f"what is combined first is too large to be stored: {size} bytes, at most {MOST_BYTES}")
 
-    def _require_there(self, nest: Nest, label: str, left: Sequence[Expr]) -> None:
+    def _require_there(self, nest: Nest, label: str) -> None:
         """Raise `Refusal` where what is read or written exists only under a condition that is not asked there any more."""
         (first,), (rest,) = stores_of(nest.body, (label,)), stores_of(nest.body, (self.stage,))
-        for store, read in ((first, (*first.values, *conditions_around(nest, first))), (rest, left)):
-            around, asked = loops_on(path_to_store(nest, store)), conditions_around(nest, store)
-            facts = place_facts(nest, around, asked)
-            bare = next(filter(None, (unknown_read(nest, expr, facts) for expr in read)), None)
-            if bare is None and store is rest and access_guard(nest, rest.buffers[0], rest.index, around, asked) is not None:
-                bare = rest.buffers[0]
-            if bare is not None:
-                reason = f"{self.stage!r} uses elements of {bare.name!r} that exist only under a condition, which it would leave"
-                raise self._refusal("TL-S302", reason)
+        bare = unprotected(nest, first) or unprotected(nest, rest)
+        if bare is not None:
+            reason = f"{self.stage!r} uses elements of {bare.name!r} that exist only under a condition, which it would leave"
+            raise self._refusal("TL-S302", reason)
 
 
 def _combining_first(nest: Nest, plan: Plan, label: str, local: tuple[Buffer, ...]) -> Stmt:
     """The stage of the inner loops, with a loop for each coordinate: its start, and what it combines."""
     store, share, names = plan.store, plan.share, FreshNames.of(nest)
     assert store.reducer is not None
-
-    def swept(stage: str) -> list[For]:
-        called = [next((name for name in part.loops if Axis(name) in store.index), part.loops[0]) for part in share.coordinates]
-        extents = zip(called, local[0].shape, strict=True)
-        return [For(names.fresh(f"{stage}.{short(name)}"), ir.const(0), extent, store) for name, extent in extents]
-
-    start, around = swept(f"{label}.init"), swept(label)
-    values = {part: Binary("add", part.lo, Axis(loop.loop)) for part, loop in zip(share.coordinates, around, strict=True)}
+    start, around = (sweep(share.coordinates, store, stage, names) for stage in (f"{label}.init", label))
+    values = values_at(share.coordinates, around)
     fresh = {loop.loop: names.fresh(f"{label}.{short(loop.loop)}") for loop in plan.inner}
 
     def over(expr: Expr) -> Expr:
         return simplify(rewritten(substitute(expr, {old: Axis(new) for old, new in fresh.items()}), values))
 
-    combined: Stmt = Store(label, local, _axes(around), tuple(map(over, share.values)), store.reducer)
-    if share.conditions:
-        combined = If(conjunction(map(over, share.conditions)), combined)
     inner = [For(fresh[loop.loop], over(loop.lo), over(loop.hi), store) for loop in plan.inner]
-    return block(
-        _nested(start, Store(f"{label}.init", local, _axes(start), store.reducer.identities)), _nested([*around, *inner], combined)
-    )
+    told = any(reads_data(end) for loop in inner for end in (loop.lo, loop.hi))  # a range that data tell may exist under a condition alone
+    outside = [cond for cond in share.conditions if told and not axes_of(cond) & fresh.keys()]
+    inside = [cond for cond in share.conditions if cond not in outside]
+
+    def where(asked: Sequence[Expr], stmt: Stmt) -> Stmt:
+        return If(conjunction(map(over, asked)), stmt) if asked else stmt
+
+    combined = where(inside, Store(label, local, axes(around), tuple(map(over, share.values)), store.reducer))
+    first = Store(f"{label}.init", local, axes(start), store.reducer.identities)
+    return block(nested(start, first), nested(around, where(outside, nested(inner, combined))))
 
 
 def _combining_the_rest(plan: Plan, local: tuple[Buffer, ...]) -> Stmt:
@@ -245,20 +235,7 @@ def _combining_the_rest(plan: Plan, local: tuple[Buffer, ...]) -> Stmt:
     place, factors, left = tuple(part.place for part in plan.share.coordinates), plan.share.factors, plan.left_behind()
     read = tuple(Load(buffer, place) for buffer in local)
     store = replace(plan.store, values=(product((*factors, *read)),) if factors else read)
-    return _nested(plan.outer, If(conjunction(left), store) if left else store)
-
-
-def _is_own(stmt: Stmt, stage: str) -> bool:
-    """Is it a loop of the stage, or a condition in one?"""
-    return (isinstance(stmt, For) and stage_of(stmt.loop) == stage) or (isinstance(stmt, If) and stmt.orelse is None)
-
-
-def _derived(nest: Nest, around: Sequence[For]) -> dict[str, Expr]:
-    """The axes that loops derive, over these loops."""
-    known: dict[str, Expr] = {}
-    for relation in in_scope(nest, (loop.loop for loop in around)):
-        known.update({axis: substitute(value, known) for axis, value in derived_values(relation).items()})
-    return known
+    return nested(plan.outer, If(conjunction(left), store) if left else store)
 
 
 def _tails(nest: Nest, around: Sequence[For], chain: Sequence[For]) -> list[Expr]:
@@ -273,17 +250,3 @@ def _is_whole(relation: SplitRelation | WindowRelation) -> bool:
     if isinstance(relation, WindowRelation):
         return False
     return simplify(Binary("mod", Binary("sub", relation.hi, relation.lo), ir.const(relation.factor))) == ir.const(0)
-
-
-def _at_least_none(extent: Expr) -> Expr:
-    return extent if find(Compare("lt", extent, ir.const(0))) is None else simplify(Binary("max", extent, ir.const(0)))
-
-
-def _axes(around: Sequence[For]) -> tuple[Axis, ...]:
-    return tuple(Axis(loop.loop) for loop in around)
-
-
-def _nested(around: Sequence[For], body: Stmt) -> Stmt:
-    for loop in reversed(around):
-        body = replace(loop, body=body)
-    return body

@@ -38,7 +38,7 @@ from tensorlang.ir import (
 )
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, equations, in_scope, tile_count
-from tensorlang.ir.traverse import axes_of, children, loads_of
+from tensorlang.ir.traverse import axes_of, children, loads_of, reads_data
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import conditions_around, facts_of
 from tensorlang.schedules.rewriting.edit import loops as loops_of, path_to, stores
@@ -157,6 +157,38 @@ def unknown_read(nest: Nest, expr: Expr, facts: Sequence[Expr]) -> Buffer | None
     bare = next(reads_left(expr, facts), None)
     local = (load.buffer for load in loads_of(expr) if isinstance(load.buffer, Buffer) and load.buffer.memory != "argument")
     return next((read for read in local if not is_written(nest, read, facts)), None) if bare is None else bare
+
+
+def unprotected(nest: Nest, store: Store) -> Buffer | None:
+    """What a statement, or a loop or a condition around it, uses an element of that need not exist there; None for nothing.
+
+    A condition is asked where those before it hold, and what is read besides where all do.
+    """
+    path = path_to(nest.body, lambda part: part is store)
+    around, asked = list[For](), list[Expr]()
+    for part in path:
+        read: Iterable[Expr] = ()
+        match part:
+            case For():
+                read = (part.lo, part.hi)
+            case If(cond):
+                read = conjuncts((cond,))
+            case Store():
+                read = (*part.values, *part.index)
+            case _:
+                pass
+        for expr in read:
+            bare = unknown_read(nest, expr, place_facts(nest, around, asked)) if reads_data(expr) else None
+            if bare is not None:
+                return bare
+            if isinstance(part, If):
+                asked.append(expr)
+        if isinstance(part, For):
+            around.append(part)
+    facts = place_facts(nest, around, asked)
+    own = zip(store.index, store.buffers[0].shape, strict=True)
+    left = any(sides_left((part,), (extent,), facts) for part, extent in own if not is_whole_axis(part, extent, around, nest.relations))
+    return store.buffers[0] if left else None
 
 
 def _require_readable(nest: Nest, expr: Expr, facts: Sequence[Expr], target: Buffer) -> None:

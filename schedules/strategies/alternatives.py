@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.schedule import Schedule
@@ -24,6 +25,9 @@ from tensorlang.schedules.strategies.preparation.unfolding import Unfolding
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.system.lazy import cached_property
+
+FEW_STEPS: Final = 0.5
+"""The share of a program's steps with which it is faster in any case, so that the other way need not be searched."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +94,16 @@ class Alternatives:
 
 def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
     """A program's strategy with the other ways to prepare it, where there are some that may be faster."""
-    separated = strategy.separated
-    if separated is None:
+    if strategy.separated is None:
         return _read_or_placed(strategy)
+    separated, share = strategy.separated
     whole, steps = _read_or_placed(strategy), _read_or_placed(separated)
-    return Alternatives("reductions", Way("whole", whole), Way("in_steps", steps), lambda: _modelled(steps) < OTHER_WAY * _modelled(whole))
+    return Alternatives(
+        "reductions",
+        Way("whole", whole),
+        Way("in_steps", steps),
+        lambda: share < FEW_STEPS or _modelled(steps) < OTHER_WAY * _modelled(whole),
+    )
 
 
 def _read_or_placed(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:

@@ -95,10 +95,12 @@ class ProgramStrategy:
         return self._prepared[1]
 
     @cached_property
-    def separated(self) -> ProgramStrategy | None:
-        """The strategy of the program with reductions in steps; None where none is worth it."""
+    def separated(self) -> tuple[ProgramStrategy, float] | None:
+        """The strategy of the program with reductions in steps, and the share of them that is left; None where no reduction is divided."""
         s = self._begun.copy()
-        return replace(self, begun=s, _searched={}, _made={}) if separate_reductions(s) else None
+        share = separate_reductions(s)
+        found = replace(self, begun=s, _searched={}, _made={})
+        return (found, share) if len(s.directives) > len(self._begun.directives) else None
 
     @cached_property
     def unfolded(self) -> ProgramStrategy | None:

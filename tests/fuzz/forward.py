@@ -15,6 +15,7 @@ import numpy as np
 from tensorlang.ir import Nest
 from tensorlang.schedules.directives.hoist import Hoist
 from tensorlang.schedules.directives.separate import Separate
+from tensorlang.schedules.directives.share import Share
 from tests.oracle.dependences import Needs
 from tests.oracle.flow import TooMuch
 from tests.oracle.marks import marked, unmarked
@@ -44,7 +45,9 @@ class Forward:
         before = self.shadow
         if before is None:
             return
-        if any(isinstance(directive, Hoist | Separate) for directive in directives):  # what comes early is marked where no instance is
+        if any(
+            isinstance(directive, Hoist | Separate | Share) for directive in directives
+        ):  # what comes early is marked where no instance is
             self.shadow = None
             return
         self.shadow = self.taken(before, directives, proved=False)

@@ -68,6 +68,18 @@ def grouped() -> Tensor:
     return result
 
 
+def sharpened() -> Tensor:
+    """Windows of an image that is repeated at its edge."""
+    x, w = tl.placeholder((8, 12), name="X"), tl.placeholder((3, 3), name="W")
+    a, b = tl.reduce_axis(3, name="a"), tl.reduce_axis(3, name="b")
+
+    def value(i: Any, j: Any) -> Any:
+        return tl.sum(w[a, b] * x[tl.clamp(i + a - 1, 0, 7), tl.clamp(j + b - 1, 0, 11)], axis=(a, b))
+
+    result: Tensor = tl.compute((8, 12), value, name="Y")
+    return result
+
+
 def weighted() -> Tensor:
     """Windows of an image, weighted by row and column."""
     x, w, a, b = tl.placeholder((8, 12), name="X"), tl.placeholder((3,), name="W"), tl.reduce_axis(3, name="a"), tl.reduce_axis(3, name="b")
@@ -142,5 +154,6 @@ SCHEDULES: Final[dict[str, tuple[Any, tuple[tuple[Any, ...], ...]]]] = {
     "narrow": (grey_steps(), (("narrow", "g"), ("narrow", "E"))),
     "hoist": (rooted(), (("hoist", "Y", "i"),)),
     "scatter": (grouped(), (("scatter", "G", "q"),)),
+    "share": (sharpened(), (("share", "Y"),)),
     "separate": (weighted(), (("separate", "Y", "b"),)),
 }

@@ -82,10 +82,13 @@ def raise_contractions(s: Schedule, machine: Processor) -> Schedule:
 
 
 def overlaps(info: StageInfo) -> bool:
-    """Does a loop of a reduction move what is read in proportion with one over its elements, clamped or not?"""
-    found = coordinates((row for value in info.store.values for row in forms(value)), info.loops)
-    elements = {loop.loop for loop in info.outer}
-    return any(elements & set(part.loops) and not elements.issuperset(part.loops) for part in found)
+    """Does a loop of a reduction move something that is read in proportion with one over its elements, clamped or not?"""
+    sizes, elements = {loop.loop: size(loop) for loop in info.loops}, {loop.loop for loop in info.outer}
+    for part in (part for load in info.loads for part in coordinates(forms(load), info.loops)):
+        reach = 1 + sum(abs(weight) * (sizes[loop] - 1) for loop, weight in part.weights)
+        if reach < prod(sizes[loop] for loop in part.loops) and elements & set(part.loops) and not elements.issuperset(part.loops):
+            return True
+    return False
 
 
 def _is_short(info: StageInfo, lanes: int) -> bool:

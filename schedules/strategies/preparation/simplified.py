@@ -14,6 +14,7 @@ from tensorlang.schedules.strategies.preparation.hoisting import hoist_invariant
 from tensorlang.schedules.strategies.preparation.joins import join_reductions
 from tensorlang.schedules.strategies.preparation.narrowing import narrow_integers
 from tensorlang.schedules.strategies.preparation.scattering import scatter_groups
+from tensorlang.schedules.strategies.preparation.sharing import share_windows
 from tensorlang.schedules.strategies.processor import Processor
 
 
@@ -24,7 +25,9 @@ def simplified(program: LoweredProgram, machine: Processor, threads: int) -> Sch
     narrow_integers(s)
     scatter_groups(s, machine, threads)
     hoist_invariants(s, machine)
-    return raise_contractions(s, machine)
+    s = raise_contractions(s, machine)
+    share_windows(s)
+    return s
 
 
 def joined(s: Schedule, machine: Processor) -> Schedule:

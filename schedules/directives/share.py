@@ -1,0 +1,162 @@
+"""`share`: what elements of a stage compute alike, each for itself, is computed once.
+
+                                                            Y_shared: float32[46, 62]
+                                                            for y in range(46):
+    for y in range(44):                                         for x in range(62):
+        for x in range(60):                                         Y_shared[y, x] = exp(F[y, x])
+            for a in range(3):                      ->      for y in range(44):
+                for b in range(3):                              for x in range(60):
+                    Y[y, x] += W[a, b] * exp(F[y + a, x + b])       for a in range(3):
+                                                                        for b in range(3):
+                                                                            Y[y, x] += W[a, b] * Y_shared[y + a, x + b]
+
+The largest parts of the values that move with fewer coordinates (`y + a` and `x + b`) than loops become stages of their own, each once.
+What is only read at such a place is left as it is; where it is asked for which place that is, as where a window is clamped to the image, a
+copy with a border comes of it, which is asked once for each element and not in each window.
+
+Legal where every element that is read exists without the conditions around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tensorlang.ir import Axis, Buffer, Const, Dim, Expr, For, Load, Nest, Stmt, Store, allocate, block
+from tensorlang.ir.dtype import BOOL
+from tensorlang.ir.linear import linear
+from tensorlang.ir.numbering import Numbering
+from tensorlang.ir.printer import short
+from tensorlang.ir.traverse import children, dtype_of, map_children, read_in, reads_data, substitute
+from tensorlang.schedules.directive import Directive, Refusal, StageName
+from tensorlang.schedules.legality.in_bounds import unprotected
+from tensorlang.schedules.placement.local_copies import fresh_buffer
+from tensorlang.schedules.rewriting.boxes import (
+    axes,
+    derived_axes,
+    nested,
+    new_stage,
+    over_loops,
+    own_loops,
+    shape_of,
+    sweep,
+    values_at,
+    varying,
+)
+from tensorlang.schedules.rewriting.coordinates import coordinates, forms, rewritten
+from tensorlang.schedules.rewriting.copies import FreshNames
+from tensorlang.schedules.rewriting.edit import (
+    edit_loops,
+    edit_stores,
+    loops_on,
+    path_to_store,
+    require_no_vector,
+    require_single,
+    require_stage,
+    stores_of,
+)
+
+PLAIN: Final = (Axis, Const, Dim)
+"""What an index is a sum of, where it is not asked for which place it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share(Directive):
+    """Compute once what elements of `stage` compute alike."""
+
+    stage: StageName
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest with stages for what is alike."""
+        result, refused = nest, self._refusal("TL-S301", f"elements of {self.stage!r} compute nothing alike")
+        for expr in self.alike(nest):
+            try:
+                result = self._with(result, expr)
+            except Refusal as why:
+                refused = why
+        if result is nest:
+            raise refused
+        return result
+
+    def alike(self, nest: Nest) -> list[Expr]:
+        """What elements compute alike, over axes of loops, each once. Raises `Refusal` where the stage is in no loops of its own."""
+        store, _, own, known = self._place(nest)
+        numbering, found = Numbering(), dict[int, Expr]()
+        for value in store.values:
+            for expr in _largest(substitute(value, known), own, set(), numbering):
+                found.setdefault(numbering.number(expr), expr)
+        return list(found.values())
+
+    def _refusal(self, code: str, reason: str) -> Refusal:
+        return Refusal(code, reason, stage=self.stage)
+
+    def _place(self, nest: Nest) -> tuple[Store, tuple[For, ...], tuple[For, ...], Mapping[str, Expr]]:
+        """The statement, all loops around it and those of the stage, with bounds over loops alone, and what derived axes are."""
+        require_stage(nest, self.stage)
+        require_single(nest, self.stage)
+        (store,) = stores_of(nest.body, (self.stage,))
+        path = path_to_store(nest, store)
+        around, own = loops_on(path), own_loops(path, self.stage)
+        if not own:
+            raise self._refusal("TL-S301", f"{self.stage!r} stands in no loops of its own")
+        require_no_vector(around, own[0].loop, self.stage)
+        known = derived_axes(nest, around)
+        return store, around, tuple(over_loops(loop, known) for loop in own), known
+
+    def _with(self, nest: Nest, expr: Expr) -> Nest:
+        """The nest with a stage for one expression."""
+        store, _, own, known = self._place(nest)
+        if read_in(expr) & {buffer.name for buffer in store.buffers}:
+            raise self._refusal("TL-S303", f"{self.stage!r} reads what it makes, so that the elements take turns")
+        found = coordinates(forms(expr), own)
+        loop = varying(found, own)
+        if loop is not None:
+            reason = f"the range of {short(loop.loop)!r} depends on other loops, and what is shared has a dimension for it"
+            raise self._refusal("TL-S204", reason)
+        label = new_stage(nest, f"{self.stage}_shared")
+        local = Buffer(fresh_buffer(nest, label), shape_of(found), dtype_of(expr))
+        loops = sweep(found, store, label, FreshNames.of(nest))
+        first = nested(loops, Store(label, (local,), axes(loops), (rewritten(expr, values_at(found, loops)),)))
+        numbering = Numbering()
+        wanted, place = numbering.number(expr), tuple(coordinate.place for coordinate in found)
+
+        def read(part: Expr) -> Expr:
+            return Load(local, place) if numbering.number(part) == wanted else map_children(part, read)
+
+        def reading(part: Store) -> Store:
+            values = (read(substitute(value, known)) for value in part.values)
+            return replace(part, values=tuple(values)) if part.stage == self.stage else part
+
+        def with_first(part: For) -> Stmt:
+            return allocate((local,), block(first, edit_stores(part, reading)))
+
+        made = replace(nest, body=edit_loops(nest.body, lambda part: part.loop == own[0].loop, with_first))
+        self._require_there(made, label)
+        return made
+
+    def _require_there(self, nest: Nest, label: str) -> None:
+        """Raise `Refusal` where what is shared exists only under a condition."""
+        (store,) = stores_of(nest.body, (label,))
+        bare = unprotected(nest, store)
+        if bare is not None:
+            reason = f"what {self.stage!r} reads of {bare.name!r} exists only under a condition, which it would leave"
+            raise self._refusal("TL-S302", reason)
+
+
+def _largest(expr: Expr, own: Sequence[For], seen: set[int], numbering: Numbering) -> Iterator[Expr]:
+    """The largest parts of an expression that move with fewer coordinates than loops, and are no plain reads."""
+    number = numbering.number(expr)
+    if number in seen or not reads_data(expr):
+        return
+    seen.add(number)
+    if dtype_of(expr) != BOOL and not is_plain(expr) and any(len(part.loops) > 1 for part in coordinates(forms(expr), own)):
+        yield expr
+        return
+    for part in children(expr):
+        yield from _largest(part, own, seen, numbering)
+
+
+def is_plain(expr: Expr) -> bool:
+    """Is it a read at a place that is a sum of axes?"""
+    return isinstance(expr, Load) and all(isinstance(atom, PLAIN) for part in expr.index for atom in linear(part).terms)
