@@ -24,6 +24,8 @@ from tests.oracle.question import dependences, violation
 from .effort import sizes_of, work
 from .replay import unproved
 
+EARLY: Final = (Hoist, Separate, Share)
+"""What computes something early takes its mark to where no instance is."""
 WORK: Final = 600
 """Stores that a nest may run to be judged: about as long as the other oracles take."""
 
