@@ -32,10 +32,15 @@ FEW_STEPS: Final = 0.5
 
 @dataclass(frozen=True)
 class Way:
-    """A way to prepare a program: its value of the knob, and the strategy of the program that is prepared so."""
+    """A way to prepare a program: its value of the knob, and what makes the strategy of the program that is prepared so."""
 
     value: str
-    strategy: ProgramStrategy | Alternatives
+    make: Callable[[], ProgramStrategy | Alternatives]
+
+    @cached_property
+    def strategy(self) -> ProgramStrategy | Alternatives:
+        """The strategy, which is made when it is asked for."""
+        return self.make()
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class Alternatives:
     @property
     def machine(self) -> Processor:
         """Whom it is for."""
-        return self.usual.strategy.machine
+        return self.other.strategy.machine
 
     @cached_property
     def space(self) -> Space:
@@ -97,12 +102,9 @@ def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
     if strategy.separated is None:
         return _read_or_placed(strategy)
     separated, share = strategy.separated
-    whole, steps = _read_or_placed(strategy), _read_or_placed(separated)
+    whole, steps = Way("whole", lambda: _read_or_placed(strategy)), Way("in_steps", lambda: _read_or_placed(separated))
     return Alternatives(
-        "reductions",
-        Way("whole", whole),
-        Way("in_steps", steps),
-        lambda: share < FEW_STEPS or _modelled(steps) < OTHER_WAY * _modelled(whole),
+        "reductions", whole, steps, lambda: share < FEW_STEPS or _modelled(steps.strategy) < OTHER_WAY * _modelled(whole.strategy)
     )
 
 
@@ -114,8 +116,8 @@ def _read_or_placed(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives
         repeated = strategy.threads > 1 and isinstance(image, Unfolding) and image.repeats  # in place threads share the loop around them
         return Alternatives(
             "image",
-            Way("in_place", strategy),
-            Way("unfolded", unfolded),
+            Way("in_place", lambda: strategy),
+            Way("unfolded", lambda: unfolded),
             lambda: not repeated and unfolded.seconds < OTHER_WAY * strategy.seconds,
         )
     recomputed = strategy.recomputed
@@ -123,8 +125,8 @@ def _read_or_placed(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives
         clearing = recomputed.change.clearing if isinstance(recomputed.change, Recomputing) else 0.0
         return Alternatives(
             "intermediates",
-            Way("kept", strategy),
-            Way("recomputed", recomputed),
+            Way("kept", lambda: strategy),
+            Way("recomputed", lambda: recomputed),
             lambda: clearing > 0 and _modelled(recomputed) < _modelled(strategy) + clearing,
         )
     placing = strategy.placing
@@ -135,7 +137,7 @@ def _read_or_placed(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives
                 strategy.keeps_much and STRIP in placing.default.values() and _modelled(placing) < OTHER_WAY * _modelled(strategy)
             )  # without strips both are the same
 
-        return Alternatives("stages", Way("by_rule", strategy), Way("placed", placing), placing_pays)
+        return Alternatives("stages", Way("by_rule", lambda: strategy), Way("placed", lambda: placing), placing_pays)
     return strategy
 
 

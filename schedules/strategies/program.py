@@ -57,7 +57,8 @@ in a program of a thousand stages those of all would take minutes. What is writt
 class ProgramStrategy:
     """Every stage by the default of its kind, the main one by the point.
 
-    `begun` is the program after the first steps, where these are known; where a `change` was made after all of them, it is `prepared`.
+    `begun` is the program after the first steps, and `whole` after all that are the same wherever stages stand, where they are known; where
+    a `change` was made after all steps, it is `prepared`.
     """
 
     program: LoweredProgram
@@ -66,6 +67,7 @@ class ProgramStrategy:
     constants: frozenset[str] = frozenset()
     change: Unfolding | Recomputing | None = None
     begun: Schedule | None = field(default=None, compare=False, repr=False)
+    whole: Schedule | None = field(default=None, compare=False, repr=False)
     prepared: tuple[Schedule, RowBlocks] | None = field(default=None, compare=False, repr=False)
     placed: bool = False
     _searched: dict[str, Config] = field(default_factory=dict, compare=False, repr=False)
@@ -78,10 +80,14 @@ class ProgramStrategy:
         return simplified(self.program, self.machine, self.threads) if self.begun is None else self.begun
 
     @cached_property
+    def _whole(self) -> Schedule:
+        return joined(self._begun.copy(), self.machine) if self.whole is None else self.whole
+
+    @cached_property
     def _prepared(self) -> tuple[Schedule, RowBlocks]:
         if self.prepared is not None:
             return self.prepared
-        s = joined(self._begun.copy(), self.machine)
+        s = self._whole.copy()
         s, blocks = (s, RowBlocks()) if self.placed else block_rows(s, self.machine)
         return interleave_operands(s, self.machine, self.constants), blocks
 
@@ -126,7 +132,7 @@ class ProgramStrategy:
         alone = len(self._tiles) == 1 and all(stage_kinds.stands_beside(self._plain, info, self._tiles) for info in self._stages)
         if not self._tiles or alone:
             return None
-        found = replace(self, placed=True, begun=self._begun, prepared=None, _searched={}, _made={})
+        found = replace(self, placed=True, whole=self._whole, prepared=None, _searched={}, _made={})
         return found if found.places_stages else None
 
     @property
