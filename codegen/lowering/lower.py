@@ -25,7 +25,7 @@ from tensorlang.codegen.lowering.passes.remainders import rows_counted
 from tensorlang.codegen.lowering.passes.short_indices import short_indices
 from tensorlang.codegen.lowering.passes.storage import hoist_allocations, privatise
 from tensorlang.codegen.lowering.passes.tails import realise
-from tensorlang.codegen.lowering.passes.vacant import tested_first
+from tensorlang.codegen.lowering.passes.vacant import tested_first, without_idle
 from tensorlang.codegen.lowering.passes.vectors import distribute, narrow
 from tensorlang.codegen.target import Target
 from tensorlang.ir import Expr, Nest, SplitRelation
@@ -51,6 +51,7 @@ def _lowered(nest: Nest, target: Target, watch: Callable[[str, Nest], None], ver
     """The nest after the passes, of those that make versions only some."""
     scalar = frozenset(relation.inner for relation in nest.relations if isinstance(relation, SplitRelation) and relation.tail == "guard")
     passes: tuple[tuple[str, Callable[[Nest], Nest]], ...] = (
+        ("without_idle", lambda part: replace(part, body=without_idle(part.body))),
         ("realise", realise),
         ("bound_by_data", lambda part: replace(part, body=bound_by_data(part.body))),
         ("tighten", lambda part: replace(part, body=tighten(part.body))),

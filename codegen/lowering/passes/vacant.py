@@ -6,6 +6,8 @@
                                                                 B[i, j] = A[i, j] + 1
 
 A call of shape (2**40, 0) would otherwise take 2**40 iterations to do nothing. Where no output has an element, nothing runs at all.
+
+A loop that literals say is empty goes before anything else is done: what is inside has bounds that need not make sense (`without_idle`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,15 @@ from tensorlang.algebra.bounds import values
 from tensorlang.algebra.rules import conjunction
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Alloc, Binary, Block, Compare, Const, Expr, For, If, Nest, Stmt
-from tensorlang.ir.traverse import axes_of, loads_of, map_statements
+from tensorlang.ir.traverse import axes_of, loads_of, map_statements, unless_empty
+from tensorlang.schedules.rewriting.edit import literal_extent
+
+
+def without_idle(stmt: Stmt) -> Stmt:
+    """The statement without loops that literals say are empty."""
+    if isinstance(stmt, For) and literal_extent(stmt) == 0:
+        return Block(())
+    return unless_empty(map_statements(stmt, without_idle))
 
 
 def tested_first(nest: Nest) -> Nest:

@@ -390,7 +390,9 @@ def _vector(stage: StageInfo, lanes: int, machine: Processor) -> For | None:
 def _longer(stage: StageInfo, short: For, lanes: int, plain: Sequence[Part], machine: Processor) -> For:
     """Instead of a loop of a reduction that does not fill lanes one over its elements, where that is predicted to be faster."""
     others = [loop for loop in stage.outer if size(loop) >= lanes and short in stage.reduced and is_literal(short)]
-    return min((short, *others), key=lambda loop: _seconds_along(stage, loop, lanes, plain, machine)) if others else short
+    if not others or stage.is_idle:
+        return short
+    return min((short, *others), key=lambda loop: _seconds_along(stage, loop, lanes, plain, machine))
 
 
 def _seconds_along(stage: StageInfo, loop: For, lanes: int, plain: Sequence[Part], machine: Processor) -> float:
