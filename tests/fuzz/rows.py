@@ -13,7 +13,9 @@ import tensorlang as tl
 from tensorlang.ir import Alloc, Block, Compare, Expr, For, Stmt, Store
 from tensorlang.ir.traverse import axes_of, substatements, walk
 from tensorlang.schedules import catalogue
+from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.directives.hoist import invariants
+from tensorlang.schedules.directives.share import Share
 from tensorlang.schedules.legality.accesses import conditions_around, reads
 from tensorlang.schedules.rewriting.edit import literal_extent, loops_on, path_to_store, stages, stores
 
@@ -248,6 +250,20 @@ def separate(view: View) -> Step:
     return call("separate", store.stage, *view.rng.sample(reduced, view.rng.randint(1, len(reduced))) if reduced else around[-1:])
 
 
+def share(view: View) -> Step:
+    """A stage whose elements compute something alike."""
+    every = [part.stage for part in stores(view.nest.body)]
+    found = [stage for stage in dict.fromkeys(every) if _alike(view, stage)]
+    return call("share", view.rng.choice(found or every))
+
+
+def _alike(view: View, stage: str) -> bool:
+    try:
+        return bool(Share(stage).alike(view.nest))
+    except Refusal:
+        return False
+
+
 def _asked(view: View, store: Store) -> Iterator[Expr]:
     for expr in (*store.values, *conditions_around(view.nest, store)):
         yield from walk(expr)
@@ -299,6 +315,7 @@ ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
     "hoist": (hoist, 3),
     "scatter": (scatter, 1),
     "separate": (separate, 3),
+    "share": (share, 2),
 }
 LOOPS: Final = ("loop", "at", "by", "outer", "inner", "first", "second", "after", "before")
 

@@ -201,14 +201,20 @@ def convolution(draft: Draft) -> None:
 
 
 def window(draft: Draft) -> None:
-    """A reduction over windows that overlap, at times weighted by row and column, or under a condition."""
+    """A reduction over windows that overlap, at times of a function, clamped to what is read, weighted by row and column, or cut."""
     rng, of, dims = draft.rng, draft.number(), draft.rng.randint(1, 2)
     sizes, stride = [rng.choice((1, 2, 3, 4, 4, 6)) for _ in range(dims)], rng.choice((1, 1, 2))
     out: list[Extent] = [draft.extent(9) for _ in range(dims)]
-    source = draft.operand([["+", ["*", extent, stride], size - 1] for extent, size in zip(out, sizes, strict=True)], of)
+    shape: list[Extent] = [["+", ["*", extent, stride], size - 1] for extent, size in zip(out, sizes, strict=True)]
+    source = draft.operand(shape, of)
     axes: dict[str, Extent] = dict(zip("yx", out, strict=False))
     places: list[Node] = [["*", ["ax", axis], stride] if stride > 1 else ["ax", axis] for axis in axes]
-    element: Node = ["ld", source, [["+", place, ["ax", f"r{axis}"]] for place, axis in zip(places, axes, strict=True)]]
+    places = [["+", place, ["ax", f"r{axis}"]] for place, axis in zip(places, axes, strict=True)]
+    known = [draft.scope({}).known(extent) for extent in shape]
+    if all(known) and rng.random() < 0.4:
+        places = [["clamp", ["+", place, -1], 0, extent - 1] for place, extent in zip(places, map(int, filter(None, known)), strict=True)]
+    element: Node = ["ld", source, places]
+    element = ["call", rng.choice(SMOOTH[:4]), element] if of in FLOATS and rng.random() < 0.3 else element
     for axis, size in zip(axes, sizes, strict=True):
         if rng.random() < 0.3:
             element = ["*", ["ld", draft.operand([size], of), [["ax", f"r{axis}"]]], element]
