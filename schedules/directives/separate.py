@@ -81,19 +81,19 @@ from tensorlang.schedules.rewriting.edit import (
     require_stage,
     stores_of,
 )
-from tensorlang.schedules.rewriting.separable import Share, product, share_of
+from tensorlang.schedules.rewriting.separable import Portion, portion_of, product
 
 MOST_BYTES: Final = 1 << 30
 """What is combined first is stored, so that it is refused beyond this."""
 
 
 class Plan(NamedTuple):
-    """A reduction in two: the loops of its stage, those that are `inner` with bounds over loops alone, their share, and what is asked."""
+    """A reduction in two: the loops of its stage, those that are `inner` with bounds over loops alone, their portion, and what is asked."""
 
     store: Store
     chain: tuple[For, ...]
     inner: tuple[For, ...]
-    share: Share
+    portion: Portion
     asked: tuple[Expr, ...]
 
     @property
@@ -106,8 +106,8 @@ class Plan(NamedTuple):
         """The conditions that stay. Factors are taken, and data read, under all of them, as they were."""
         names = {loop.loop for loop in self.inner}
         still = [cond for cond in self.asked if not axes_of(cond) & names]
-        left = [cond for cond in still if cond not in self.share.conditions]
-        return still if self.share.factors or any(map(reads_data, left)) else left
+        left = [cond for cond in still if cond not in self.portion.conditions]
+        return still if self.portion.factors or any(map(reads_data, left)) else left
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Separate(Directive):
     def apply(self, nest: Nest) -> Nest:
         """The nest with the two stages."""
         plan = self.plan(nest)
-        label, shape = new_stage(nest, f"{self.stage}_inner"), shape_of(plan.share.coordinates)
+        label, shape = new_stage(nest, f"{self.stage}_inner"), shape_of(plan.portion.coordinates)
         local = tuple(Buffer(fresh_buffer(nest, f"{buffer.name}_inner"), shape, buffer.dtype) for buffer in plan.store.buffers)
         self._require_small(local)
         first, combined = _combining_first(nest, plan, label, local), _combining_the_rest(plan, local)
@@ -152,8 +152,8 @@ class Separate(Directive):
         stated = [substitute(cond, known) for cond in conjuncts(asked)]
         cut = [substitute(cond, known) for cond in _tails(nest, around, chain)]
         values = tuple(substitute(value, known) for value in store.values)
-        plan = Plan(store, chain, tuple(inner), share_of(store.reducer, values, [*stated, *cut], inner, outer), tuple(stated))
-        loop = varying(plan.share.coordinates, outer)
+        plan = Plan(store, chain, tuple(inner), portion_of(store.reducer, values, [*stated, *cut], inner, outer), tuple(stated))
+        loop = varying(plan.portion.coordinates, outer)
         if loop is not None:
             reason = f"the range of {short(loop.loop)!r} depends on other loops, and what is combined first has a dimension for it"
             raise self._refusal("TL-S204", reason)
@@ -208,10 +208,10 @@ class Separate(Directive):
 
 def _combining_first(nest: Nest, plan: Plan, label: str, local: tuple[Buffer, ...]) -> Stmt:
     """The stage of the inner loops, with a loop for each coordinate: its start, and what it combines."""
-    store, share, names = plan.store, plan.share, FreshNames.of(nest)
+    store, portion, names = plan.store, plan.portion, FreshNames.of(nest)
     assert store.reducer is not None
-    start, around = (sweep(share.coordinates, store, stage, names) for stage in (f"{label}.init", label))
-    values = values_at(share.coordinates, around)
+    start, around = (sweep(portion.coordinates, store, stage, names) for stage in (f"{label}.init", label))
+    values = values_at(portion.coordinates, around)
     fresh = {loop.loop: names.fresh(f"{label}.{short(loop.loop)}") for loop in plan.inner}
 
     def over(expr: Expr) -> Expr:
@@ -219,20 +219,20 @@ def _combining_first(nest: Nest, plan: Plan, label: str, local: tuple[Buffer, ..
 
     inner = [For(fresh[loop.loop], over(loop.lo), over(loop.hi), store) for loop in plan.inner]
     told = any(reads_data(end) for loop in inner for end in (loop.lo, loop.hi))  # a range that data tell may exist under a condition alone
-    outside = [cond for cond in share.conditions if told and not axes_of(cond) & fresh.keys()]
-    inside = [cond for cond in share.conditions if cond not in outside]
+    outside = [cond for cond in portion.conditions if told and not axes_of(cond) & fresh.keys()]
+    inside = [cond for cond in portion.conditions if cond not in outside]
 
     def where(asked: Sequence[Expr], stmt: Stmt) -> Stmt:
         return If(conjunction(map(over, asked)), stmt) if asked else stmt
 
-    combined = where(inside, Store(label, local, axes(around), tuple(map(over, share.values)), store.reducer))
+    combined = where(inside, Store(label, local, axes(around), tuple(map(over, portion.values)), store.reducer))
     first = Store(f"{label}.init", local, axes(start), store.reducer.identities)
     return block(nested(start, first), nested(around, where(outside, nested(inner, combined))))
 
 
 def _combining_the_rest(plan: Plan, local: tuple[Buffer, ...]) -> Stmt:
     """The loops that stay, over what was combined first."""
-    place, factors, left = tuple(part.place for part in plan.share.coordinates), plan.share.factors, plan.left_behind()
+    place, factors, left = tuple(part.place for part in plan.portion.coordinates), plan.portion.factors, plan.left_behind()
     read = tuple(Load(buffer, place) for buffer in local)
     store = replace(plan.store, values=(product((*factors, *read)),) if factors else read)
     return nested(plan.outer, If(conjunction(left), store) if left else store)

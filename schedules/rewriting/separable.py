@@ -18,7 +18,7 @@ from tensorlang.schedules.rewriting.edit import always_runs
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Portion:
     """What the inner loops combine where the conditions hold, what it moves with, and the factors of the sum that they do not move."""
 
     values: tuple[Expr, ...]
@@ -27,8 +27,8 @@ class Share:
     factors: tuple[Expr, ...]
 
 
-def share_of(reducer: Reducer, values: tuple[Expr, ...], asked: Sequence[Expr], inner: Sequence[For], outer: Sequence[For]) -> Share:
-    """The share of the inner loops in the combination of `values` where all that is `asked` holds.
+def portion_of(reducer: Reducer, values: tuple[Expr, ...], asked: Sequence[Expr], inner: Sequence[For], outer: Sequence[For]) -> Portion:
+    """The portion of the inner loops in the combination of `values` where all that is `asked` holds.
 
     Factors and conditions that move with nothing else than it does are part of it, too.
     """
@@ -43,7 +43,7 @@ def share_of(reducer: Reducer, values: tuple[Expr, ...], asked: Sequence[Expr], 
     factors = tuple(part for part in parts if part not in taken)
     kept = tuple(taken) if not distributes else (product(taken) if taken else Const(1, dtype_of(values[0])),)
     within = tuple(cond for cond in asked if cond in conditions or fits(forms(cond), found, outer))
-    return Share(kept, within, _lanes_last(found, kept), factors)
+    return Portion(kept, within, _lanes_last(found, kept), factors)
 
 
 def product(factors: Sequence[Expr]) -> Expr:

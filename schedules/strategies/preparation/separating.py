@@ -88,5 +88,5 @@ def _taken(nest: Nest, step: Separate, *before: Directive) -> Iterator[tuple[flo
         plan = step.plan(nest)
     except Refusal:
         return
-    first = prod(int(part.extent.value) if isinstance(part.extent, Const) else ASSUMED_EXTENT for part in plan.share.coordinates)
+    first = prod(int(part.extent.value) if isinstance(part.extent, Const) else ASSUMED_EXTENT for part in plan.portion.coordinates)
     yield first * prod(map(size, plan.inner)) + prod(map(size, plan.outer)), (*before, step)
