@@ -11,6 +11,7 @@ from bench.programs import (
     convolutions,
     counts,
     fields,
+    filters,
     fronts,
     images,
     linear,
@@ -44,5 +45,6 @@ MODULES: Final = (
     attention,
     convolutions,
     matrices,
+    filters,
 )
 PROGRAMS: Final = tuple(program for module in MODULES for program in module.PROGRAMS)
