@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
-from math import prod
+from math import isqrt, prod
 from typing import Final
 
 from tensorlang.ir import Const, Nest
@@ -75,7 +75,8 @@ def _divisions(nest: Nest, info: StageInfo) -> Iterator[tuple[float, tuple[Direc
             yield from _taken(nest, Separate(info.name, tuple(loop.loop for loop in inner)))
     if len(loops) == 1 and is_literal(loops[0]) and overlaps(info):
         steps = size(loops[0])
-        for factor in (factor for factor in range(2, steps) if steps % factor == 0):
+        small = [factor for factor in range(2, isqrt(steps) + 1) if steps % factor == 0]
+        for factor in (*small, *(steps // factor for factor in reversed(small))):
             split = Split(loops[0].loop, factor)
             yield from _taken(nest, Separate(info.name, split.made()[1:]), split)
 
