@@ -154,6 +154,6 @@ SCHEDULES: Final[dict[str, tuple[Any, tuple[tuple[Any, ...], ...]]]] = {
     "narrow": (grey_steps(), (("narrow", "g"), ("narrow", "E"))),
     "hoist": (rooted(), (("hoist", "Y", "i"),)),
     "scatter": (grouped(), (("scatter", "G", "q"),)),
-    "share": (sharpened(), (("share", "Y"),)),
     "separate": (weighted(), (("separate", "Y", "b"),)),
+    "share": (sharpened(), (("share", "Y"),)),
 }

@@ -253,7 +253,7 @@ def test_rows_that_are_all_alike_are_stored_along_themselves() -> None:
         x, r = tl.placeholder((n,), "uint16", name="X"), tl.reduce_axis(8, name="r")
         highest = tl.compute((n, n), lambda i, j, x=x, n=n, r=r: tl.max(x[tl.clamp(i + r, 0, n - 1)], axis=r), name="H")
         s = default(highest)
-        assert {step.loop for step in s.directives if isinstance(step, Vectorize)} == {"H.j_i"}
+        assert {step.loop for step in s.directives if isinstance(step, Vectorize) and step.loop.startswith("H.")} == {"H.j_i"}
         given = np.arange(300, dtype=np.uint16)[::-1].copy()
         wanted = [given[i : i + 8].max() for i in range(300)]
         np.testing.assert_array_equal(tl.build(highest)(given), np.repeat(np.array(wanted)[:, None], 300, 1))
