@@ -103,9 +103,12 @@ class Directive(ABC):
     def of(cls, names: NameResolver, /, *args: object, **options: object) -> Self:
         """The step that a user asks for by `schedule.step(*args, **options)`: its fields in order, their names resolved.
 
-        Raises `Refusal` for a name that is none.
+        Names that a directive cannot do without are its last field, and are given one by one. Raises `Refusal` for a name that is none.
         """
         kinds = field_kinds(cls)
+        before = len(kinds) - 1
+        if before <= len(args) and list(kinds.values())[-1].one_by_one:
+            args = (*args[:before], args[before:])
         given = {**dict(zip(kinds, args, strict=False)), **options}
         return cls(**{name: kinds[name].resolved(name, value, names) for name, value in given.items()})
 
@@ -122,6 +125,11 @@ class FieldKind:
     to_text: Callable[[Any], str] | None = None
     optional: bool = False
     required: bool = True
+
+    @property
+    def one_by_one(self) -> bool:
+        """Are the names in a tuple given, and written, one by one?"""
+        return self.holds is tuple and self.required
 
     def fits(self, value: object) -> bool:
         """Is a value one that the field may hold?"""

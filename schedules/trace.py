@@ -34,7 +34,7 @@ def call(directive: Directive) -> str:
     plain: list[str] = []
     for name, value in known.items():
         if kinds[name].required and name != "at":
-            plain += map(repr, value if name == "loops" else (value,))
+            plain += map(repr, value if kinds[name].one_by_one else (value,))
     named = [f"{name}={value!r}" for name, value in known.items() if not kinds[name].required or name == "at"]
     return f"s.{NAMES[type(directive)]}({', '.join([*plain, *named])})"
 

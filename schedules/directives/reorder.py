@@ -14,13 +14,12 @@ storage which each fills for itself (see `refilled`). Reordering a floating-poin
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
 
 from tensorlang.ir import For, Nest, Stmt
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, map_statements
-from tensorlang.schedules.directive import Directive, LoopName, NameResolver, Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.directives.loop_kinds import require_kind
 from tensorlang.schedules.legality.interchange import exchanged
 from tensorlang.schedules.legality.orders import reordered
@@ -32,11 +31,6 @@ class Reorder(Directive):
     """Put `loops` in the given order, outermost first."""
 
     loops: tuple[LoopName, ...]
-
-    @classmethod
-    def of(cls, names: NameResolver, /, *args: object, **options: object) -> Self:
-        """The loops are given one by one."""
-        return cls(tuple(map(names.loop, args)), **options)
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the loops reordered."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from tensorlang import ir
 from tensorlang.algebra.bounds import conjuncts
@@ -55,7 +55,7 @@ from tensorlang.ir import (
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, condition, in_scope
 from tensorlang.ir.traverse import axes_of, read_in, reads_data, substitute
-from tensorlang.schedules.directive import Directive, LoopName, NameResolver, Refusal, StageName
+from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.legality.in_bounds import unprotected
 from tensorlang.schedules.placement.local_copies import fresh_buffer
@@ -116,12 +116,6 @@ class Separate(Directive):
 
     stage: StageName
     loops: tuple[LoopName, ...]
-
-    @classmethod
-    def of(cls, names: NameResolver, /, *args: object, **options: object) -> Self:
-        """The loops are given one by one."""
-        stage, *loops = args
-        return cls(names.text(stage, "a stage"), tuple(map(names.loop, loops)), **options)
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the two stages."""
