@@ -15,7 +15,7 @@ from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Expr, For, If, Loa
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, expressions, loads_of, map_children, map_expressions, statements
 from tensorlang.schedules.rewriting.copies import pruned
-from tensorlang.schedules.rewriting.edit import literal_extent, path_to, remove, stores, without_alloc
+from tensorlang.schedules.rewriting.edit import literal_extent, nested, path_to, remove, stores, without_alloc
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,7 @@ def split(nest: Nest, operand: Buffer) -> PackedOperand | None:
     body: Stmt = replace(copy, buffers=(packed,), index=(*leading, *copy.index))
     for cond in tested:
         body = If(cond, body)
-    for loop in reversed(inside):
-        body = replace(loop, body=body)
+    body = nested(inside, body)
     for loop in reversed(kept):
         body = For(loop.loop, loop.lo, loop.hi, body)
     packer = pruned(Nest(f"pack_{operand.name}", (operand,), (packed,), (), body, nest.relations))

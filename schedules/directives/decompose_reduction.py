@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Binary, For, If, Nest, SplitRelation, Store, block, const
+from tensorlang.ir import For, If, Nest, SplitRelation, Store, block
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import axes_counted_with, closure, in_scope
 from tensorlang.ir.traverse import axes_of, expressions, loads_of, reads_data, statements
@@ -29,12 +28,18 @@ from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.legality.dependences import repeated
 from tensorlang.schedules.legality.in_bounds import access_guard, covers
 from tensorlang.schedules.rewriting.copies import FreshNames, copied, pruned
-from tensorlang.schedules.rewriting.edit import allocated_names, edit_loops, literal_extent, path_to, path_to_loop, remove, stage_of, stores
-
-
-def _whole(relation: SplitRelation) -> bool:
-    """Do the tiles of a split fill it?"""
-    return simplify(Binary("mod", Binary("sub", relation.hi, relation.lo), const(relation.factor))) == const(0)
+from tensorlang.schedules.rewriting.edit import (
+    allocated_names,
+    edit_loops,
+    is_filled,
+    literal_extent,
+    nested,
+    path_to,
+    path_to_loop,
+    remove,
+    stage_of,
+    stores,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +107,7 @@ class DecomposeReduction(Directive):
                     loop=self.loop,
                 )
         for relation in in_scope(nest, (part.loop for part in around)):
-            if isinstance(relation, SplitRelation) and relation.parent not in needed and not _whole(relation):
+            if isinstance(relation, SplitRelation) and relation.parent not in needed and not is_filled(relation):
                 raise Refusal(
                     "TL-S301",
                     f"the tail of {short(relation.parent)!r} around {short(self.loop)!r} runs not everywhere, and there the "
@@ -114,12 +119,9 @@ class DecomposeReduction(Directive):
         assert rest is not None
         bare = pruned(replace(nest, body=rest))
         names = FreshNames.of(bare)
-        body: For | Store = replace(start, index=store.index)
-        for part in reversed(tile):
-            body = replace(part, body=body)
         made = copied(
             bare,
-            body,
+            nested(tile, replace(start, index=store.index)),
             [part.loop for part in around],
             [part.loop for part in tile],
             lambda axis: names.fresh(f"{start.stage}.{short(axis)}"),

@@ -35,7 +35,7 @@ from tensorlang.ir.traverse import map_children, map_statements, statements, wri
 from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.legality.accesses import reads
 from tensorlang.schedules.rewriting.copies import over
-from tensorlang.schedules.rewriting.edit import path_to, stores
+from tensorlang.schedules.rewriting.edit import nested, path_to, stores
 
 
 class _Part(NamedTuple):
@@ -124,15 +124,13 @@ class JoinReductions(Directive):
         store = other.store
         if renamed.index != store.index or renamed.buffers[0].shape != store.buffers[0].shape:
             raise self._refusal("TL-S304", f"{self.first!r} and {self.second!r} combine into elements that are numbered differently")
-        both: Stmt = replace(
+        both = replace(
             store,
             buffers=(*renamed.buffers, *store.buffers),
             values=(*renamed.values, *store.values),
             reducer=None if renamed.reducer is None or store.reducer is None else _combined(renamed.reducer, store.reducer),
         )
-        for loop in reversed(other.loops):
-            both = replace(loop, body=both)
-        return both
+        return nested(other.loops, both)
 
     def _require_apart(self, around: Block, first: Sequence[_Part], second: Sequence[_Part]) -> None:
         """Raise `Refusal` where the first, computed later, would find something else, or be missed."""

@@ -23,7 +23,7 @@ from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.directives.loop_kinds import require_kind
 from tensorlang.schedules.legality.interchange import exchanged
 from tensorlang.schedules.legality.orders import reordered
-from tensorlang.schedules.rewriting.edit import path_to_loop
+from tensorlang.schedules.rewriting.edit import nested, path_to_loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,7 @@ class Reorder(Directive):
             return nest
         outer = [part for part in longest[: longest.index(chain[0])] if isinstance(part, For)]
         bounded = _in_order(nest, chain, order, outer)
-        body = chain[-1].body
-        for part in reversed(bounded):
-            body = replace(part, body=body)
-        result = replace(nest, body=_replace(nest.body, chain[0], body))
+        result = replace(nest, body=_replace(nest.body, chain[0], nested(bounded, chain[-1].body)))
         self._require_order(nest, result, chain, [loop.loop for loop in order], outer)
         for position, part in enumerate(chain):
             around = {other.loop for other in order[: order.index(part)]}

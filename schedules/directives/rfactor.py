@@ -49,9 +49,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
-from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Block, Buffer, Compare, Const, Expr, For, Load, Nest, Stmt, Store, allocate, block
+from tensorlang.ir import Axis, Binary, Block, Buffer, Const, Expr, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, map_statements, reads_data
@@ -63,6 +62,7 @@ from tensorlang.schedules.legality.in_bounds import access_guard
 from tensorlang.schedules.legality.orders import reordered
 from tensorlang.schedules.legality.rewrites import idempotent
 from tensorlang.schedules.placement.local_copies import fresh_buffer, moving as moving_loops
+from tensorlang.schedules.rewriting.boxes import MAX_PARTIAL_BYTES, at_least_none, literal_bytes, new_stage
 from tensorlang.schedules.rewriting.copies import FreshNames, copied, pruned
 from tensorlang.schedules.rewriting.edit import (
     allocated_names,
@@ -70,14 +70,12 @@ from tensorlang.schedules.rewriting.edit import (
     extent_of,
     find_loop,
     loops,
+    nested,
     path_to,
     path_to_store,
     stage_of,
-    stages,
     stores,
 )
-
-MAX_PARTIAL_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +92,7 @@ class Rfactor(Directive):
         chain, outer = self._chain(nest, path, store)
         moving = None if self._scattered(nest, chain, outer, store) else self._moving(nest, chain, outer, store)
         shape = (self._extent(nest, loop, chain), *store.buffers[0].shape)
-        size = sum(buffer.dtype.bytes for buffer in store.buffers)
-        for extent in shape:
-            size *= int(extent.value) if isinstance(extent, Const) else 1
+        size = literal_bytes(shape, store.buffers)
         if size > MAX_PARTIAL_BYTES:
             raise Refusal(
                 "TL-S203",
@@ -114,7 +110,7 @@ class Rfactor(Directive):
         partial = {buffer.name: Buffer(fresh_buffer(nest, f"{buffer.name}_rf"), shape, buffer.dtype) for buffer in store.buffers}
         local = tuple(partial.values())
         index = (simplify(Binary("sub", Axis(self.loop), loop.lo)), *store.index)
-        stage = FreshNames(set(stages(nest)) | axis_stages(nest)).fresh(f"{store.stage}_rf")
+        stage = new_stage(nest, f"{store.stage}_rf")
         names = FreshNames.of(nest)
         assert store.reducer is not None
 
@@ -131,12 +127,12 @@ class Rfactor(Directive):
         swept, element = self._sweep(nest, chain, outer, store, names) if moving is None else (moving, store.index)
         everywhere = (index[0], *element)
         first = under(
-            f"{stage}.init", _nested([loop, *swept], Store(f"{stage}.init", local, everywhere, store.reducer.identities)), [loop, *swept]
+            f"{stage}.init", nested([loop, *swept], Store(f"{stage}.init", local, everywhere, store.reducer.identities)), [loop, *swept]
         )
         into = edit_stores(chain[-1].body, lambda part: replace(part, stage=stage, buffers=local, index=index) if part is store else part)
-        partials = under(stage, _nested(inside, into), chain)
+        partials = under(stage, nested(inside, into), chain)
         kept = [*swept, loop] if moving is None else [part for part in chain if part is loop or part in moving]
-        combined = _nested(kept, replace(store, index=element, values=tuple(Load(buffer, everywhere) for buffer in local)))
+        combined = nested(kept, replace(store, index=element, values=tuple(Load(buffer, everywhere) for buffer in local)))
         result = block(first, partials, combined)
         made = pruned(replace(nest, body=_replaced(nest.body, owner, chain[0], result, local), relations=tuple(relations)))
         return self._proved(made, result) if any(part.kind != "serial" for part in chain) else made
@@ -293,7 +289,7 @@ class Rfactor(Directive):
             )
         if isinstance(extent, Const):
             return ir.const(max(0, int(extent.value)))
-        return extent if find(Compare("lt", extent, ir.const(0))) is None else simplify(Binary("max", extent, ir.const(0)))
+        return at_least_none(extent)
 
 
 def reduction_in(nest: Nest, loop: For) -> Store:
@@ -342,11 +338,6 @@ def _moved(nest: Nest, store: Store, loop: str) -> bool:
     return loop in closure(nest, frozenset().union(*(axes_of(part) for part in store.index)))
 
 
-def axis_stages(nest: Nest) -> set[str]:
-    """The stages that axes are named after."""
-    return {stage_of(name) for name in FreshNames.of(nest).taken}
-
-
 def _named(stmt: Stmt) -> str:
     assert isinstance(stmt, For)
     return stmt.loop
@@ -356,9 +347,3 @@ def _replaced(stmt: Stmt, owner: Stmt, old: Stmt, new: Stmt, local: tuple[Buffer
     """`stmt` with `old` replaced, and storage around `owner`, which is or holds it."""
     result = new if stmt is old else map_statements(stmt, lambda part: _replaced(part, owner, old, new, local))
     return allocate(local, result) if stmt is owner else result
-
-
-def _nested(chain: Sequence[For], body: Stmt) -> Stmt:
-    for loop in reversed(chain):
-        body = replace(loop, body=body)
-    return body

@@ -28,20 +28,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from tensorlang import ir
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.rules import conjunction
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import (
     Axis,
-    Binary,
     Buffer,
-    Const,
     Expr,
     For,
-    FuseRelation,
     If,
     Load,
     Nest,
@@ -60,9 +56,10 @@ from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.legality.in_bounds import unprotected
 from tensorlang.schedules.placement.local_copies import fresh_buffer
 from tensorlang.schedules.rewriting.boxes import (
+    MAX_PARTIAL_BYTES,
     axes,
     derived_axes,
-    nested,
+    literal_bytes,
     new_stage,
     over_loops,
     own_loops,
@@ -75,16 +72,15 @@ from tensorlang.schedules.rewriting.coordinates import rewritten
 from tensorlang.schedules.rewriting.copies import FreshNames, pruned
 from tensorlang.schedules.rewriting.edit import (
     edit_loops,
+    is_filled,
     loops_on,
+    nested,
     path_to_store,
     require_single,
     require_stage,
     stores_of,
 )
 from tensorlang.schedules.rewriting.separable import Portion, portion_of, product
-
-MOST_BYTES: Final = 1 << 30
-"""What is combined first is stored, so that it is refused beyond this."""
 
 
 class Plan(NamedTuple):
@@ -99,13 +95,15 @@ class Plan(NamedTuple):
     @property
     def outer(self) -> tuple[For, ...]:
         """The loops that stay."""
-        names = {loop.loop for loop in self.inner}
-        return tuple(loop for loop in self.chain if loop.loop not in names)
+        return tuple(loop for loop in self.chain if loop.loop not in self._names)
+
+    @property
+    def _names(self) -> set[str]:
+        return {loop.loop for loop in self.inner}
 
     def left_behind(self) -> list[Expr]:
         """The conditions that stay. Factors are taken, and data read, under all of them, as they were."""
-        names = {loop.loop for loop in self.inner}
-        still = [cond for cond in self.asked if not axes_of(cond) & names]
+        still = [cond for cond in self.asked if not axes_of(cond) & self._names]
         left = [cond for cond in still if cond not in self.portion.conditions]
         return still if self.portion.factors or any(map(reads_data, left)) else left
 
@@ -185,11 +183,9 @@ class Separate(Directive):
             raise self._refusal("TL-S303", f"{self.stage!r} reads what it makes, so that the elements take turns")
 
     def _require_small(self, local: Sequence[Buffer]) -> None:
-        size = sum(buffer.dtype.bytes for buffer in local)
-        for extent in local[0].shape:
-            size *= int(extent.value) if isinstance(extent, Const) else 1
-        if size > MOST_BYTES:
-            raise self._refusal("TL-S203", f"what is combined first is too large to be stored: {size} bytes, at most {MOST_BYTES}")
+        size = literal_bytes(local[0].shape, local)
+        if size > MAX_PARTIAL_BYTES:
+            raise self._refusal("TL-S203", f"what is combined first is too large to be stored: {size} bytes, at most {MAX_PARTIAL_BYTES}")
 
     def _require_there(self, nest: Nest, label: str) -> None:
         """Raise `Refusal` where what is read or written exists only under a condition that is not asked there any more."""
@@ -204,7 +200,7 @@ def _combining_first(nest: Nest, plan: Plan, label: str, local: tuple[Buffer, ..
     """The stage of the inner loops, with a loop for each coordinate: its start, and what it combines."""
     store, portion, names = plan.store, plan.portion, FreshNames.of(nest)
     assert store.reducer is not None
-    start, around = (sweep(portion.coordinates, store, stage, names) for stage in (f"{label}.init", label))
+    start, around = (sweep(portion.coordinates, local[0].shape, store, stage, names) for stage in (f"{label}.init", label))
     values = values_at(portion.coordinates, around)
     fresh = {loop.loop: names.fresh(f"{label}.{short(loop.loop)}") for loop in plan.inner}
 
@@ -236,11 +232,5 @@ def _tails(nest: Nest, around: Sequence[For], chain: Sequence[For]) -> list[Expr
     """Where the statement runs, of tiles that may reach beyond the end and have a loop in the chain."""
     outside = in_scope(nest, (loop.loop for loop in around if loop not in chain))
     own = (relation for relation in in_scope(nest, (loop.loop for loop in around)) if relation not in outside)
-    return [condition(relation) for relation in own if not isinstance(relation, FuseRelation) and not _is_whole(relation)]
-
-
-def _is_whole(relation: SplitRelation | WindowRelation) -> bool:
-    """Do the tiles of a split end where the axis does?"""
-    if isinstance(relation, WindowRelation):
-        return False
-    return simplify(Binary("mod", Binary("sub", relation.hi, relation.lo), ir.const(relation.factor))) == ir.const(0)
+    cut = (part for part in own if isinstance(part, WindowRelation) or (isinstance(part, SplitRelation) and not is_filled(part)))
+    return list(map(condition, cut))

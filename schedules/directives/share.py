@@ -35,7 +35,6 @@ from tensorlang.schedules.placement.local_copies import fresh_buffer
 from tensorlang.schedules.rewriting.boxes import (
     axes,
     derived_axes,
-    nested,
     new_stage,
     over_loops,
     own_loops,
@@ -50,6 +49,7 @@ from tensorlang.schedules.rewriting.edit import (
     edit_loops,
     edit_stores,
     loops_on,
+    nested,
     path_to_store,
     require_no_vector,
     require_single,
@@ -114,9 +114,9 @@ class Share(Directive):
         if loop is not None:
             reason = f"the range of {short(loop.loop)!r} depends on other loops, and what is shared has a dimension for it"
             raise self._refusal("TL-S204", reason)
-        label = new_stage(nest, f"{self.stage}_shared")
-        local = Buffer(fresh_buffer(nest, label), shape_of(found), dtype_of(expr))
-        loops = sweep(found, store, label, FreshNames.of(nest))
+        label, shape = new_stage(nest, f"{self.stage}_shared"), shape_of(found)
+        local = Buffer(fresh_buffer(nest, label), shape, dtype_of(expr))
+        loops = sweep(found, shape, store, label, FreshNames.of(nest))
         first = nested(loops, Store(label, (local,), axes(loops), (rewritten(expr, values_at(found, loops)),)))
         numbering = Numbering()
         wanted, place = numbering.number(expr), tuple(coordinate.place for coordinate in found)

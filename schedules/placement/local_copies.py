@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Expr, For, Nest, Relation, Stmt, Store, WindowRelation
@@ -20,7 +20,7 @@ from tensorlang.ir.relations import bounds, closure, in_scope, relation_names, r
 from tensorlang.ir.traverse import axes_of, substitute
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.dependences import repeated, runs, write_of
-from tensorlang.schedules.rewriting.edit import axis_names, literal_extent
+from tensorlang.schedules.rewriting.edit import axis_names, literal_extent, nested
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,7 @@ class Clone:
 
     def in_loops(self, body: Stmt) -> Stmt:
         """A statement inside the copied loops."""
-        for loop in reversed(self.loops):
-            body = replace(loop, body=body)
-        return body
+        return nested(self.loops, body)
 
 
 def moving(nest: Nest, index: Sequence[Expr], loops: Sequence[For]) -> tuple[For, ...]:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import prod
+from typing import Final
 
 from tensorlang import ir
 from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Compare, Expr, For, If, Nest, Stmt, Store
+from tensorlang.ir import Axis, Binary, Buffer, Compare, Const, Expr, For, If, Nest, Stmt, Store
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import derived_values, in_scope
 from tensorlang.ir.traverse import axes_of, substitute
 from tensorlang.schedules.rewriting.coordinates import Coordinate
 from tensorlang.schedules.rewriting.copies import FreshNames
 from tensorlang.schedules.rewriting.edit import extent_of, loops_on, stage_of, stages
+
+MAX_PARTIAL_BYTES: Final = 1 << 30
+"""Of results of a part of a reduction, which are stored until the whole of it combines them."""
 
 
 def own_loops(path: tuple[Stmt, ...], stage: str) -> tuple[For, ...]:
@@ -51,18 +56,24 @@ def varying(coordinates: Iterable[Coordinate], loops: Sequence[For]) -> For | No
 
 def shape_of(coordinates: Iterable[Coordinate]) -> tuple[Expr, ...]:
     """The extents of the box."""
-    return tuple(_at_least_none(part.extent) for part in coordinates)
+    return tuple(at_least_none(part.extent) for part in coordinates)
 
 
-def _at_least_none(extent: Expr) -> Expr:
+def at_least_none(extent: Expr) -> Expr:
+    """An extent as one of storage, which is not below 0."""
     return extent if find(Compare("lt", extent, ir.const(0))) is None else simplify(Binary("max", extent, ir.const(0)))
 
 
-def sweep(coordinates: Iterable[Coordinate], store: Store, stage: str, names: FreshNames) -> list[For]:
+def sweep(coordinates: Iterable[Coordinate], shape: Iterable[Expr], store: Store, stage: str, names: FreshNames) -> list[For]:
     """Loops of a new stage over the box; named after those of the elements of the statement, where they are part of a coordinate."""
     called = [next((name for name in part.loops if Axis(name) in store.index), part.loops[0]) for part in coordinates]
-    extents = zip(called, shape_of(coordinates), strict=True)
+    extents = zip(called, shape, strict=True)
     return [For(names.fresh(f"{stage}.{short(name)}"), ir.const(0), extent, store) for name, extent in extents]
+
+
+def literal_bytes(shape: Iterable[Expr], buffers: Iterable[Buffer]) -> int:
+    """The bytes of the elements of buffers in a box, as far as its extents are literals."""
+    return prod(int(extent.value) for extent in shape if isinstance(extent, Const)) * sum(buffer.dtype.bytes for buffer in buffers)
 
 
 def values_at(coordinates: Iterable[Coordinate], loops: Iterable[For]) -> dict[Coordinate, Expr]:
@@ -78,10 +89,3 @@ def new_stage(nest: Nest, wanted: str) -> str:
 def axes(around: Iterable[For]) -> tuple[Axis, ...]:
     """The axes of loops."""
     return tuple(Axis(loop.loop) for loop in around)
-
-
-def nested(around: Sequence[For], body: Stmt) -> Stmt:
-    """A statement in loops, outermost first."""
-    for loop in reversed(around):
-        body = replace(loop, body=body)
-    return body

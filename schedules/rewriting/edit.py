@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from tensorlang.algebra.bounds import values
 from tensorlang.algebra.simplify import simplify
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Binary, Block, Buffer, Const, Expr, For, If, Nest, Prefetch, Stmt, Store, allocate, block, const
+from tensorlang.ir import (
+    Alloc,
+    Binary,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Nest,
+    Prefetch,
+    SplitRelation,
+    Stmt,
+    Store,
+    allocate,
+    block,
+    const,
+)
 from tensorlang.ir.mentions import among, map_among, mentions, parts_among, positions
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import relation_names
@@ -65,6 +82,13 @@ def path_to_loop(nest: Nest, loop: str) -> tuple[Stmt, ...]:
 def loops_on(path: Iterable[Stmt]) -> tuple[For, ...]:
     """The loops on a path, outermost first."""
     return tuple(part for part in path if isinstance(part, For))
+
+
+def nested(around: Sequence[For], body: Stmt) -> Stmt:
+    """A statement in loops, outermost first."""
+    for loop in reversed(around):
+        body = replace(loop, body=body)
+    return body
 
 
 def loops_around(nest: Nest, loop: str) -> list[For]:
@@ -191,6 +215,11 @@ def literal_extent(loop: For) -> int | None:
         return max(0, int(loop.hi.value) - int(loop.lo.value))
     extent = extent_of(loop)
     return max(0, int(extent.value)) if isinstance(extent, Const) else None
+
+
+def is_filled(split: SplitRelation) -> bool:
+    """Do the tiles of a split end where its axis does, as literals tell?"""
+    return simplify(Binary("mod", Binary("sub", split.hi, split.lo), const(split.factor))) == const(0)
 
 
 def always_runs(loop: For) -> bool:
