@@ -17,7 +17,6 @@ the stage and of the selects around the expression.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tensorlang.ir import Axis, Buffer, Const, Dim, Expr, For, Load, Nest, Param, Store, allocate, block
@@ -25,7 +24,7 @@ from tensorlang.ir.dtype import BOOL
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, children, dtype_of, map_children, reads_data
+from tensorlang.ir.traverse import axes_of, dtype_of, map_children, reads_data
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.legality.in_bounds import place_facts, unknown_read
@@ -42,6 +41,7 @@ from tensorlang.schedules.rewriting.edit import (
     require_stage,
     stores_of,
 )
+from tensorlang.schedules.rewriting.parts import largest, with_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +60,9 @@ class Hoist(Directive):
             reason = "is not computed" if not found else "is written in several places"
             raise Refusal("TL-S301", f"{self.stage!r} {reason} inside {short(self.loop)!r}", stage=self.stage, loop=self.loop)
         require_no_vector(loops_on(path_to_store(nest, found[0])), self.loop, self.stage)
-        nothing = f"all that {self.stage!r} computes moves with {short(self.loop)!r}"
-        result, refused = nest, Refusal("TL-S301", nothing, stage=self.stage, loop=self.loop)
-        for expr in invariants(nest, found[0], self.loop):
-            try:
-                result = self._with(result, expr, len(loops_on(path)) - 1)
-            except Refusal as why:
-                refused = why
-        if result is nest:
-            raise refused
-        return result
+        reason, keep = f"all that {self.stage!r} computes moves with {short(self.loop)!r}", len(loops_on(path)) - 1
+        nothing = Refusal("TL-S301", reason, stage=self.stage, loop=self.loop)
+        return with_each(nest, invariants(nest, found[0], self.loop), lambda part, expr: self._with(part, expr, keep), nothing)
 
     def _with(self, nest: Nest, expr: Expr, keep: int) -> Nest:
         """The nest with a stage for one expression, before all but the outermost `keep` loops."""
@@ -113,22 +106,10 @@ class Hoist(Directive):
 
 def invariants(nest: Nest, store: Store, loop: str) -> list[Expr]:
     """The largest expressions of a statement's values, each once, that a loop around it does not move, in order."""
-    numbering = Numbering()
-    found: dict[int, Expr] = {}
-    for value in store.values:
-        for expr in _largest(nest, value, loop, set(), numbering):
-            found.setdefault(numbering.number(expr), expr)
-    return list(found.values())
 
+    def is_still(expr: Expr) -> bool:
+        if loop in closure(nest, axes_of(expr)) or dtype_of(expr) == BOOL:
+            return False
+        return reads_data(expr) or (dtype_of(expr).is_floating and bool(axes_of(expr)))
 
-def _largest(nest: Nest, expr: Expr, loop: str, seen: set[int], numbering: Numbering) -> Iterator[Expr]:
-    number = numbering.number(expr)
-    if number in seen or isinstance(expr, Const | Axis | Dim | Param | Load):  # an index says where, and costs nothing
-        return
-    seen.add(number)
-    still = loop not in closure(nest, axes_of(expr))
-    if still and dtype_of(expr) != BOOL and (reads_data(expr) or (dtype_of(expr).is_floating and axes_of(expr))):
-        yield expr
-        return
-    for part in children(expr):
-        yield from _largest(nest, part, loop, seen, numbering)
+    return largest(store.values, is_still, lambda expr: isinstance(expr, Const | Axis | Dim | Param | Load))  # an index costs nothing

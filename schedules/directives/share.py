@@ -19,7 +19,7 @@ Legal where every element that is read exists without the conditions around.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -28,7 +28,7 @@ from tensorlang.ir.dtype import BOOL
 from tensorlang.ir.linear import linear
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.printer import short
-from tensorlang.ir.traverse import children, dtype_of, map_children, read_in, reads_data, substitute
+from tensorlang.ir.traverse import dtype_of, map_children, read_in, reads_data, substitute
 from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.legality.in_bounds import unprotected
 from tensorlang.schedules.placement.local_copies import fresh_buffer
@@ -56,6 +56,7 @@ from tensorlang.schedules.rewriting.edit import (
     require_stage,
     stores_of,
 )
+from tensorlang.schedules.rewriting.parts import largest, with_each
 
 PLAIN: Final = (Axis, Const, Dim)
 """What an index is a sum of, where it is not asked for which place it is."""
@@ -69,30 +70,23 @@ class Share(Directive):
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with stages for what is alike."""
-        result, refused = nest, self._refusal("TL-S301", f"elements of {self.stage!r} compute nothing alike")
-        for expr in self.alike(nest):
-            try:
-                result = self._with(result, expr)
-            except Refusal as why:
-                refused = why
-        if result is nest:
-            raise refused
-        return result
+        nothing = self._refusal("TL-S301", f"elements of {self.stage!r} compute nothing alike")
+        return with_each(nest, self.alike(nest), self._with, nothing)
 
     def alike(self, nest: Nest) -> list[Expr]:
         """What elements compute alike, over axes of loops, each once. Raises `Refusal` where the stage is in no loops of its own."""
-        store, _, own, known = self._place(nest)
-        numbering, found = Numbering(), dict[int, Expr]()
-        for value in store.values:
-            for expr in _largest(substitute(value, known), own, set(), numbering):
-                found.setdefault(numbering.number(expr), expr)
-        return list(found.values())
+        store, own, known = self._place(nest)
+
+        def is_alike(expr: Expr) -> bool:
+            return dtype_of(expr) != BOOL and not is_plain(expr) and any(len(part.loops) > 1 for part in coordinates(forms(expr), own))
+
+        return largest((substitute(value, known) for value in store.values), is_alike, lambda expr: not reads_data(expr))
 
     def _refusal(self, code: str, reason: str) -> Refusal:
         return Refusal(code, reason, stage=self.stage)
 
-    def _place(self, nest: Nest) -> tuple[Store, tuple[For, ...], tuple[For, ...], Mapping[str, Expr]]:
-        """The statement, all loops around it and those of the stage, with bounds over loops alone, and what derived axes are."""
+    def _place(self, nest: Nest) -> tuple[Store, tuple[For, ...], Mapping[str, Expr]]:
+        """The statement, the loops of the stage around it, with bounds over loops alone, and what derived axes are."""
         require_stage(nest, self.stage)
         require_single(nest, self.stage)
         (store,) = stores_of(nest.body, (self.stage,))
@@ -102,11 +96,11 @@ class Share(Directive):
             raise self._refusal("TL-S301", f"{self.stage!r} stands in no loops of its own")
         require_no_vector(around, own[0].loop, self.stage)
         known = derived_axes(nest, around)
-        return store, around, tuple(over_loops(loop, known) for loop in own), known
+        return store, tuple(over_loops(loop, known) for loop in own), known
 
     def _with(self, nest: Nest, expr: Expr) -> Nest:
         """The nest with a stage for one expression."""
-        store, _, own, known = self._place(nest)
+        store, own, known = self._place(nest)
         if read_in(expr) & {buffer.name for buffer in store.buffers}:
             raise self._refusal("TL-S303", f"{self.stage!r} reads what it makes, so that the elements take turns")
         found = coordinates(forms(expr), own)
@@ -142,19 +136,6 @@ class Share(Directive):
         if bare is not None:
             reason = f"what {self.stage!r} reads of {bare.name!r} exists only under a condition, which it would leave"
             raise self._refusal("TL-S302", reason)
-
-
-def _largest(expr: Expr, own: Sequence[For], seen: set[int], numbering: Numbering) -> Iterator[Expr]:
-    """The largest parts of an expression that move with fewer coordinates than loops, and are no plain reads."""
-    number = numbering.number(expr)
-    if number in seen or not reads_data(expr):
-        return
-    seen.add(number)
-    if dtype_of(expr) != BOOL and not is_plain(expr) and any(len(part.loops) > 1 for part in coordinates(forms(expr), own)):
-        yield expr
-        return
-    for part in children(expr):
-        yield from _largest(part, own, seen, numbering)
 
 
 def is_plain(expr: Expr) -> bool:

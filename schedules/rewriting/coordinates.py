@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 from typing import Self
 
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Compare, Expr, For
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For
 from tensorlang.ir.dtype import INT64
+from tensorlang.ir.integers import ASSUMED_EXTENT
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.traverse import children, dtype_of, map_children, reads_data
 from tensorlang.schedules.rewriting.edit import extent_of, literal_extent
@@ -101,6 +102,11 @@ def _is_dense(weights: Sequence[tuple[For, int]]) -> bool:
             return False
         reach += abs(weight) * ((literal_extent(loop) or 1) - 1)
     return True
+
+
+def places(known: Iterable[Coordinate]) -> int:
+    """How many places coordinates have together, with a guess for extents known only at run time."""
+    return prod(int(part.extent.value) if isinstance(part.extent, Const) else ASSUMED_EXTENT for part in known)
 
 
 def fits(found: Iterable[Mapping[str, int]], known: Sequence[Coordinate], loops: Sequence[For]) -> bool:

@@ -58,6 +58,11 @@ class StageInfo:
         """Does data tell where it writes, or an expression over its loops, so that two iterations may write the same element?"""
         return any(axes_of(part) and not isinstance(part, Axis) for part in self.store.index)
 
+    @property
+    def combines(self) -> bool:
+        """Is it a reduction whose elements its loops tell?"""
+        return self.store.reducer is not None and not self.scatters
+
     @cached_property
     def followed(self) -> frozenset[str]:
         """The loops over its elements along which it reads of what it makes the same place alone: all of one that is no recurrence."""

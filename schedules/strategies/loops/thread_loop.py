@@ -7,7 +7,7 @@ for one another; and panels that are packed outside of it are packed by one thre
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,10 +16,11 @@ from tensorlang.schedules.directives.loop_kinds import Parallel
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Part
+from tensorlang.schedules.model.program import program
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, size
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stages_of
 from tensorlang.schedules.strategies.processor import Processor
 
 WORTH_THREADS: Final = 0.8
@@ -89,6 +90,13 @@ def seconds_in_lanes(
         lanes = machine.lanes(stage.widest)
         sketch.mark(sketch.split(vector.loop, vectors * lanes, lanes)[1], "vector")
     return estimated(numbered(sketch.parts()), machine.core).seconds
+
+
+def seconds_of_stages(s: Schedule, stages: Collection[str], machine: Processor, *, lanes: bool = True) -> float:
+    """What stages take together by the cost model, the last loop of each in lanes or not."""
+    plain = program(s.nest)
+    found = [info for info in stages_of(s.nest) if info.name in stages]
+    return sum(seconds_in_lanes(info, info.loops[-1] if lanes and info.loops else None, plain, machine) for info in found)
 
 
 def outer_loop_knob(prefix: str = "") -> Choice:

@@ -17,11 +17,10 @@ from tensorlang.ir import Binary, Call, Const, Expr, For, Nest
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, nodes, reads_data
 from tensorlang.schedules.directives.hoist import Hoist, invariants
-from tensorlang.schedules.model.program import program
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stage_named, stages_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
-from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
+from tensorlang.schedules.strategies.loops.thread_loop import seconds_of_stages
 from tensorlang.schedules.strategies.processor import Processor
 
 LOOKED_AT: Final = 32
@@ -49,11 +48,11 @@ def _hoisted(s: Schedule, stage: str, loop: For, machine: Processor) -> set[str]
     inside = loops[[part.loop for part in loops].index(loop.loop) + 1 :]
     if size(loop) <= SHORT or not any(_is_worth_it(s.nest, expr, loops, inside) for expr in invariants(s.nest, info.store, loop.loop)):
         return set()
-    known, before = set(s.stages()), _seconds(s, {stage}, machine)
+    known, before = set(s.stages()), seconds_of_stages(s, {stage}, machine)
     if not s.attempt(Hoist(stage, loop.loop)):
         return set()
     made = set(s.stages()) - known
-    if _seconds(s, {stage, *made}, machine) >= OTHER_WAY * before:
+    if seconds_of_stages(s, {stage, *made}, machine) >= OTHER_WAY * before:
         s.undo()
         return set()
     return made
@@ -77,10 +76,3 @@ def is_dear(expr: Expr) -> bool:
 
 def _divides(node: Binary) -> bool:
     return node.op in ("div", "floordiv", "mod") and not isinstance(node.right, Const)
-
-
-def _seconds(s: Schedule, stages: set[str], machine: Processor) -> float:
-    """What stages take together by the cost model, their last loops in lanes."""
-    plain = program(s.nest)
-    found = [info for info in stages_of(s.nest) if info.name in stages]
-    return sum(seconds_in_lanes(info, info.loops[-1] if info.loops else None, plain, machine) for info in found)

@@ -14,12 +14,11 @@ from tensorlang.ir.traverse import walk
 from tensorlang.schedules.directives.compute_root import ComputeRoot
 from tensorlang.schedules.directives.scatter import Scatter
 from tensorlang.schedules.legality.accesses import conditions_around
-from tensorlang.schedules.model.program import program
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import owner
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stage_named, stages_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
-from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
+from tensorlang.schedules.strategies.loops.thread_loop import seconds_of_stages
 from tensorlang.schedules.strategies.processor import Processor
 
 FEW: Final = 4
@@ -29,7 +28,7 @@ FEW: Final = 4
 def scatter_groups(s: Schedule, machine: Processor, threads: int) -> None:
     """Append the directives for each reduction that asks an equation of its element, where that is predicted to be faster."""
     for info in stages_of(s.nest):
-        if info.store.reducer is not None and not info.scatters and _asks(s, info):
+        if info.combines and _asks(s, info):
             _scatter(s, info.name, machine, threads)
 
 
@@ -40,7 +39,7 @@ def _asks(s: Schedule, info: StageInfo) -> bool:
 
 
 def _scatter(s: Schedule, name: str, machine: Processor, threads: int) -> None:
-    before, steps = _seconds(s, name, machine, lanes=True) / threads, 0
+    before, steps = seconds_of_stages(s, {name}, machine) / threads, 0
     if owner(name, frozenset(s.stages())) != name:  # it stands in the expression of another stage
         if not s.attempt(ComputeRoot(name)):
             return
@@ -50,11 +49,5 @@ def _scatter(s: Schedule, name: str, machine: Processor, threads: int) -> None:
     for loop in info.outer:
         if size(loop) > FEW and Axis(loop.loop) in info.store.index:
             steps += s.attempt(Scatter(name, loop.loop))
-    if steps and (steps == rooted or _seconds(s, name, machine, lanes=False) >= OTHER_WAY * before):
+    if steps and (steps == rooted or seconds_of_stages(s, {name}, machine, lanes=False) >= OTHER_WAY * before):
         s.undo(steps)
-
-
-def _seconds(s: Schedule, name: str, machine: Processor, *, lanes: bool) -> float:
-    """What a stage takes by the cost model, its last loop in lanes or not."""
-    info = stage_named(s.nest, name)
-    return seconds_in_lanes(info, info.loops[-1] if lanes and info.loops else None, program(s.nest), machine)

@@ -14,11 +14,11 @@ from itertools import combinations
 from math import isqrt, prod
 from typing import Final
 
-from tensorlang.ir import Const, Nest
-from tensorlang.ir.integers import ASSUMED_EXTENT
+from tensorlang.ir import Nest
 from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.directives.separate import Separate
 from tensorlang.schedules.directives.split import Split
+from tensorlang.schedules.rewriting.coordinates import places
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import overlaps
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size, stage_named, stages_of
@@ -37,7 +37,7 @@ MOST_LOOPS: Final = 5
 def separate_reductions(s: Schedule) -> float:
     """Append the directives for each reduction, and for what they make, as long as that takes fewer steps; the share of all left."""
     before = _steps(s)
-    waiting = [info.name for info in stages_of(s.nest) if info.store.reducer is not None and not info.scatters]
+    waiting = [info.name for info in stages_of(s.nest) if info.combines]
     while waiting:
         stage = waiting.pop()
         made = _separated(s, stage)
@@ -89,5 +89,4 @@ def _taken(nest: Nest, step: Separate, *before: Directive) -> Iterator[tuple[flo
         plan = step.plan(nest)
     except Refusal:
         return
-    first = prod(int(part.extent.value) if isinstance(part.extent, Const) else ASSUMED_EXTENT for part in plan.portion.coordinates)
-    yield first * prod(map(size, plan.inner)) + prod(map(size, plan.outer)), (*before, step)
+    yield places(plan.portion.coordinates) * prod(map(size, plan.inner)) + prod(map(size, plan.outer)), (*before, step)

@@ -12,15 +12,13 @@ is faster, the more so where three channels of a pixel are the lanes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 from typing import Final
 
-from tensorlang.ir import Const, Expr, Load
-from tensorlang.ir.integers import ASSUMED_EXTENT
+from tensorlang.ir import Expr, Load
 from tensorlang.ir.traverse import nodes
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.directives.share import Share, is_plain
-from tensorlang.schedules.rewriting.coordinates import coordinates, forms
+from tensorlang.schedules.rewriting.coordinates import coordinates, forms, places
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import overlaps
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, stages_of
@@ -35,7 +33,7 @@ COMPUTED: Final = 2
 def share_windows(s: Schedule) -> None:
     """Append the directive for each reduction over windows where that is worth it."""
     for info in stages_of(s.nest):
-        if info.store.reducer is not None and not info.scatters and overlaps(info) and any(_is_worth_it(s, info)):
+        if info.combines and overlaps(info) and any(_is_worth_it(s, info)):
             s.attempt(Share(info.name))
 
 
@@ -46,9 +44,7 @@ def _is_worth_it(s: Schedule, info: StageInfo) -> Iterator[bool]:
     except Refusal:
         return
     for expr in alike:
-        found = coordinates(forms(expr), info.loops)
-        elements = prod(int(part.extent.value) if isinstance(part.extent, Const) else ASSUMED_EXTENT for part in found)
-        used = info.iterations / max(1, elements)
+        used = info.iterations / max(1, places(coordinates(forms(expr), info.loops)))
         yield used >= COMPUTED if is_dear(expr) else used >= ASKED and _asks(expr)
 
 
