@@ -41,7 +41,7 @@ from tensorlang.ir.relations import closure, equations, in_scope, tile_count
 from tensorlang.ir.traverse import axes_of, children, loads_of, reads_data
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import conditions_around, facts_of
-from tensorlang.schedules.rewriting.edit import loops as loops_of, path_to, stores
+from tensorlang.schedules.rewriting.edit import loops as loops_of, path_to, path_to_store, stores
 
 
 def place_facts(nest: Nest, loops: Sequence[For], around: Sequence[Expr] = ()) -> list[Expr]:
@@ -164,9 +164,8 @@ def unprotected(nest: Nest, store: Store) -> Buffer | None:
 
     A condition is asked where those before it hold, and what is read besides where all do.
     """
-    path = path_to(nest.body, lambda part: part is store)
     around, asked = list[For](), list[Expr]()
-    for part in path:
+    for part in path_to_store(nest, store):
         read: Iterable[Expr] = ()
         match part:
             case For():

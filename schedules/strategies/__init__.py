@@ -14,6 +14,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.alternatives import alternatives
 from tensorlang.schedules.strategies.point_costs import PointCosts
+from tensorlang.schedules.strategies.preparation.simplified import Simplified
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.schedules.strategies.ranged import Ranged
@@ -55,4 +56,6 @@ def choose(outputs: object, machine: Processor, threads: int, constants: frozens
     `constants` are operands that are packed beforehand.
     """
     program = outputs if isinstance(outputs, LoweredProgram) else lower_program(outputs)
-    return Ranged.of(program, machine, threads, constants) or alternatives(ProgramStrategy(program, machine, threads, constants))
+    return Ranged.of(program, machine, threads, constants) or alternatives(
+        ProgramStrategy(Simplified(program, machine, threads), constants)
+    )

@@ -1,10 +1,9 @@
 """Two ways to prepare a program for its strategy.
 
 Reductions are computed whole or in steps, an image is read in place or unfolded, intermediates are kept or computed anew, stages stand
-where rules put them or are placed in groups.
-Which stages there are, and what their loops can be, depends on it: in place lanes run along a row of the image, unfolded along all pixels.
-So each way has knobs and constraints of its own, which one knob opens. A point without that knob, as logs from before it have, is one of
-the usual way.
+where rules put them or are placed in groups. Which stages there are, and what their loops can be, depends on it: in place lanes run along
+a row of the image, unfolded along all pixels. So each way has knobs and constraints of its own, which one knob opens. A point without that
+knob, as logs from before it have, is one of the usual way.
 """
 
 from __future__ import annotations
@@ -99,9 +98,11 @@ class Alternatives:
 
 def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
     """A program's strategy with the other ways to prepare it, where there are some that may be faster."""
-    if strategy.separated is None:
+    divided = strategy.simplified.separated
+    if divided is None:
         return _read_or_placed(strategy)
-    separated, share = strategy.separated
+    simplified, share = divided
+    separated = ProgramStrategy(simplified, strategy.constants)
     whole, steps = Way("whole", lambda: _read_or_placed(strategy)), Way("in_steps", lambda: _read_or_placed(separated))
     return Alternatives(
         "reductions", whole, steps, lambda: share < FEW_STEPS or _modelled(steps.strategy) < OTHER_WAY * _modelled(whole.strategy)

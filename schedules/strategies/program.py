@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tensorlang.lowering.program import LoweredProgram
 from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.model.parts import Part
@@ -34,8 +33,7 @@ from tensorlang.schedules.strategies.placements.search import PlacementSearch
 from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, PointCosts
 from tensorlang.schedules.strategies.preparation.interleave import interleave_operands
 from tensorlang.schedules.strategies.preparation.recomputing import Recomputing
-from tensorlang.schedules.strategies.preparation.separating import separate_reductions
-from tensorlang.schedules.strategies.preparation.simplified import joined, simplified
+from tensorlang.schedules.strategies.preparation.simplified import Simplified
 from tensorlang.schedules.strategies.preparation.unfolding import Unfolding
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks, block_rows
@@ -57,17 +55,12 @@ in a program of a thousand stages those of all would take minutes. What is writt
 class ProgramStrategy:
     """Every stage by the default of its kind, the main one by the point.
 
-    `begun` is the program after the first steps, and `whole` after all that are the same wherever stages stand, where they are known; where
-    a `change` was made after all steps, it is `prepared`.
+    The program is `simplified` before, wherever stages stand; where a `change` was made after that, it is `prepared`.
     """
 
-    program: LoweredProgram
-    machine: Processor
-    threads: int
+    simplified: Simplified
     constants: frozenset[str] = frozenset()
     change: Unfolding | Recomputing | None = None
-    begun: Schedule | None = field(default=None, compare=False, repr=False)
-    whole: Schedule | None = field(default=None, compare=False, repr=False)
     prepared: tuple[Schedule, RowBlocks] | None = field(default=None, compare=False, repr=False)
     placed: bool = False
     _searched: dict[str, Config] = field(default_factory=dict, compare=False, repr=False)
@@ -75,19 +68,21 @@ class ProgramStrategy:
 
     # The stages -------------------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _begun(self) -> Schedule:
-        return simplified(self.program, self.machine, self.threads) if self.begun is None else self.begun
+    @property
+    def machine(self) -> Processor:
+        """Whom it is for."""
+        return self.simplified.machine
 
-    @cached_property
-    def _whole(self) -> Schedule:
-        return joined(self._begun.copy(), self.machine) if self.whole is None else self.whole
+    @property
+    def threads(self) -> int:
+        """How many threads a call has."""
+        return self.simplified.threads
 
     @cached_property
     def _prepared(self) -> tuple[Schedule, RowBlocks]:
         if self.prepared is not None:
             return self.prepared
-        s = self._whole.copy()
+        s = self.simplified.schedule
         s, blocks = (s, RowBlocks()) if self.placed else block_rows(s, self.machine)
         return interleave_operands(s, self.machine, self.constants), blocks
 
@@ -99,14 +94,6 @@ class ProgramStrategy:
     @property
     def _blocks(self) -> RowBlocks:
         return self._prepared[1]
-
-    @cached_property
-    def separated(self) -> tuple[ProgramStrategy, float] | None:
-        """The strategy of the program with reductions in steps, and the share of them that is left; None where no reduction is divided."""
-        s = self._begun.copy()
-        share = separate_reductions(s)
-        found = replace(self, begun=s, _searched={}, _made={})
-        return (found, share) if len(s.directives) > len(self._begun.directives) else None
 
     @cached_property
     def unfolded(self) -> ProgramStrategy | None:
@@ -132,7 +119,7 @@ class ProgramStrategy:
         alone = len(self._tiles) == 1 and all(stage_kinds.stands_beside(self._plain, info, self._tiles) for info in self._stages)
         if not self._tiles or alone:
             return None
-        found = replace(self, placed=True, whole=self._whole, prepared=None, _searched={}, _made={})
+        found = replace(self, placed=True, prepared=None, _searched={}, _made={})
         return found if found.places_stages else None
 
     @property
@@ -227,7 +214,7 @@ class ProgramStrategy:
     def _row_strategy(self, info: StageInfo) -> RowStrategy:
         lanes = info.name not in self._owners  # the loop around a sum has none
         placed = self._kinds.placed_tile(info) if self.placed and lanes else None
-        recurs = self._reads_itself(info)
+        recurs = stage_kinds.reads_itself(info, self._stages)
         alone = len(self._stages) == 1 and not recurs
         rows = placed or self._kinds.row(info, lanes=lanes, asks_ahead=not self._tiles, alone=alone)
         if isinstance(rows, RowVectors) and recurs:
@@ -242,12 +229,6 @@ class ProgramStrategy:
     def _sums_in(self, info: StageInfo) -> tuple[tuple[StageInfo, RowStrategy], ...]:
         """The sums that stand in the expression of a stage, and how they run."""
         return tuple((part, self._row_strategy(part)) for part in self._stages if part is not info and stage_kinds.stands_in(info, part))
-
-    def _reads_itself(self, info: StageInfo) -> bool:
-        """Is a stage a recurrence, its sums included?"""
-        parts = (part for part in self._stages if part is info or stage_kinds.stands_in(info, part))
-        own = {buffer.name for buffer in info.store.buffers}
-        return any(tensor_of(load).name in own for part in parts for load in part.loads)
 
     @cached_property
     def _producers(self) -> frozenset[str]:

@@ -25,6 +25,7 @@ from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.alternatives import Alternatives, alternatives, only_where
 from tensorlang.schedules.strategies.point_costs import PointCosts
+from tensorlang.schedules.strategies.preparation.simplified import Simplified
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.schedules.strategies.replay import replayed
@@ -105,7 +106,7 @@ class Ranged:
         """The strategy of the program at sizes, or as its extents are. Raises `ValueError` for what is no value of the knob."""
         if value not in self._strategies:
             program = self.program if value == ANY else at_sizes(self.program, read(value))
-            self._strategies[value] = alternatives(ProgramStrategy(program, self.machine, self.threads, self.constants))
+            self._strategies[value] = alternatives(ProgramStrategy(Simplified(program, self.machine, self.threads), self.constants))
         return self._strategies[value]
 
     def _plan(self, value: str, config: Config | None = None) -> SizedPlan | None:

@@ -120,6 +120,13 @@ def with_sums_inside(infos: Sequence[StageInfo]) -> frozenset[str]:
     return frozenset(owner(info.name, names) for info in infos if not info.outer and owner(info.name, names) != info.name)
 
 
+def reads_itself(info: StageInfo, stages: Iterable[StageInfo]) -> bool:
+    """Is a stage a recurrence, its sums included?"""
+    parts = (part for part in stages if part is info or stands_in(info, part))
+    own = {buffer.name for buffer in info.store.buffers}
+    return any(tensor_of(load).name in own for part in parts for load in part.loads)
+
+
 def stands_in(info: StageInfo, part: StageInfo) -> bool:
     """Is it a sum in the expression of a stage?"""
     return owner(part.name, {info.name}) == info.name

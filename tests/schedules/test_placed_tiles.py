@@ -20,6 +20,7 @@ from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.alternatives import Alternatives
 from tensorlang.schedules.strategies.placements.choices import FUSED, STRIP, WHOLE, Placements
 from tensorlang.schedules.strategies.placements.search import MOST_ASKED, PlacementSearch
+from tensorlang.schedules.strategies.preparation.simplified import Simplified
 from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.semantics.nest_interpreter import run_nest
 from tests.draws import examples
@@ -31,7 +32,7 @@ Program = Callable[[int, int], Tensor]
 
 
 def placed(outputs: Tensor, cpu: str = "znver3", threads: int = 1) -> tuple[ProgramStrategy, Placements]:
-    strategy = ProgramStrategy(lower_program(outputs), target(cpu), threads).placing
+    strategy = ProgramStrategy(Simplified(lower_program(outputs), target(cpu), threads)).placing
     assert strategy is not None
     assert strategy._placements is not None
     return strategy, strategy._placements

@@ -11,7 +11,7 @@ from bench.programs.whole.dialects import bordered
 def averaged(xp: Any, x: Any) -> Any:
     """Sums of five rows, then of five columns."""
     h, w, _ = x.shape
-    wide = _repeated(xp, xp.astype(x, xp.int32), 2)
+    wide = bordered(xp, xp.astype(x, xp.int32), 2, 2, 0)
     rows = sum(wide[a : a + h] for a in range(5))
     return xp.astype(sum(rows[:, b : b + w] for b in range(5)) // 25, xp.uint8)
 
@@ -19,7 +19,7 @@ def averaged(xp: Any, x: Any) -> Any:
 def sharpened(xp: Any, x: Any, g: Any) -> Any:
     """Nine shifted images."""
     h, w, _ = x.shape
-    wide = _repeated(xp, x, 1)
+    wide = bordered(xp, x, 1, 1, 0)
     return xp.clip(sum(g[a, b] * wide[a : a + h, b : b + w] for a in range(3) for b in range(3)), 0.0, 1.0)
 
 
@@ -79,12 +79,6 @@ def enlarged(xp: Any, x: Any, f: Any) -> Any:  # noqa: ARG001 - the weights are 
     turned = xp.permute_dims(rows, (1, 0))
     columns = xp.reshape(xp.stack([along(turned, w, parity) for parity in (0, 1)], axis=1), (2 * w, 2 * h))
     return xp.permute_dims(columns, (1, 0))
-
-
-def _repeated(xp: Any, x: Any, reach: int) -> Any:
-    """An image of several channels with its edge repeated."""
-    rows = xp.concat([x[:1]] * reach + [x] + [x[-1:]] * reach, axis=0)
-    return xp.concat([rows[:, :1]] * reach + [rows] + [rows[:, -1:]] * reach, axis=1)
 
 
 FORMS: Final = (averaged, sharpened, guided, similarity, matched, decimated, enlarged)

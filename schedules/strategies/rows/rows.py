@@ -13,8 +13,8 @@ from math import gcd, lcm, prod
 from typing import Any
 
 from tensorlang.errors import ScheduleError
-from tensorlang.ir import Axis, Binary, Call, Expr, For, Select
-from tensorlang.ir.traverse import axes_of, reads_data, walk
+from tensorlang.ir import Axis, For
+from tensorlang.ir.traverse import axes_of, reads_data
 from tensorlang.schedules.directives.loop_kinds import Unroll, Vectorize
 from tensorlang.schedules.directives.peel import Peel
 from tensorlang.schedules.faults import TOO_MUCH_CODE
@@ -23,13 +23,12 @@ from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
-from tensorlang.schedules.rewriting.small_tables import small_table
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis.peeled_ends import ends_that_ask
 from tensorlang.schedules.strategies.analysis.roles import componentwise
 from tensorlang.schedules.strategies.analysis.short_axes import Run, run_of
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, divisors, is_literal, size, standing, tail_of, tensor_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, divisors, is_literal, size, standing, tail_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.around_lanes import planes_around, rows_around
 from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
@@ -38,19 +37,14 @@ from tensorlang.schedules.strategies.loops.prefetching import DISTANCE, ask_ahea
 from tensorlang.schedules.strategies.loops.streaming import stream, streams_by_default
 from tensorlang.schedules.strategies.loops.thread_loop import outer_loop_knob, parallelize, seconds_in_lanes, worth_threads
 from tensorlang.schedules.strategies.processor import Processor
+from tensorlang.schedules.strategies.rows.lanes import lane_loop, longer_loop
 
 MAX_LANES = 128
 """Elements in flight, at most."""
 SHORT_LANES = MAX_LANES // 4
 """Lanes of a vector in a run of short axes where whole ones of bytes are too many: three have to be in flight for three channels."""
-GATHERED = 32
-"""Bits of the elements that processors gather, at least; narrower ones are taken out of, and put into, vectors one by one."""
-LITTLE = 8
-"""Operations that lanes do not make up for that: it takes two cycles an element more than loading and storing it, of four slots each."""
 IN_TURN = 2
 """Elements in the place of a vector where two of them may be written to the same place: a step of a loop takes as long as two of them."""
-RAGGED_FROM = 4
-"""Vectors in a range that data tells, on average, below which masks at both of its ends cost more than lanes give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +85,13 @@ class RowVectors:
     def of(cls, stage: StageInfo, machine: Processor, threads: int, plain: Sequence[Part]) -> RowVectors:
         """Any stage can be run this way; `plain` is the program before it is scheduled, as the cost model reads it."""
         lanes = machine.lanes(stage.widest)
-        vector = _vector(stage, lanes, machine)
+        vector = lane_loop(stage, lanes, machine)
         run = None
         if vector is not None and size(vector) < lanes:
             run = run_of(stage, lanes, MAX_LANES, peels=True)
             if run is None and lanes > SHORT_LANES and (run := run_of(stage, SHORT_LANES, MAX_LANES, peels=True)) is not None:
                 lanes = SHORT_LANES
-            vector = _longer(stage, vector, lanes, plain, machine) if run is None else run.loops[-1]
+            vector = longer_loop(stage, vector, lanes, plain, machine) if run is None else run.loops[-1]
         shared = threads > 1 and bool(stage.outer) and worth_threads(stage, vector, plain, machine, threads)
         phases = TOGETHER if vector is None or run is not None else Phases.of(stage, vector, lanes)
         streams = streams_by_default(stage, machine, lambda past: seconds_in_lanes(stage, vector, plain, machine, streams=past))
@@ -350,70 +344,3 @@ class RowVectors:
                     return
                 if rounds(self.stage.store) and self.stage.ragged.bounded.isdisjoint(reduced):  # data tell a range: mostly a short one
                     sum_in_blocks(s, tile, reduced, BLOCK)
-
-
-def _looks_up(stage: StageInfo, machine: Processor) -> bool:
-    """Does a stage read elements that no processor gathers at places which data tells, along its last axis, and do little with them?"""
-    last = stage.outer[-1].loop if stage.outer and not stage.reduced else ""
-    narrow = [load for load in stage.loads if load.buffer.dtype.bits < GATHERED]
-    narrow = [load for load in narrow if not small_table(tensor_of(load), load.index, machine.isa)]
-    if not any(last in axes_of(part) and reads_data(part) for load in narrow for part in load.index):
-        return False
-    return sum(isinstance(part, Binary | Call | Select) for value in stage.store.values for part in walk(value)) <= LITTLE
-
-
-def _vector(stage: StageInfo, lanes: int, machine: Processor) -> For | None:
-    """The loop whose iterations become lanes: the one along which most operands lie contiguous, and the fewest are scattered.
-
-    An index that is clamped at the ends of a row is contiguous between them. The output's last axis wins ties, and loops much shorter than
-    a vector lose. None where a stage does little but look bytes up.
-    """
-    if _looks_up(stage, machine):
-        return None
-    candidates = [
-        loop
-        for loop in (*stage.outer[-1:], *stage.reduced[::-1])
-        if loop.loop not in stage.ragged.keys and (loop.loop not in stage.ragged.bounded or stage.length(loop) >= RAGGED_FROM * lanes)
-    ]
-
-    loads = [replace(load, index=tuple(map(_between_ends, load.index))) for load in stage.loads]
-
-    def score(loop: For) -> tuple[bool, int, bool, int]:
-        moves = [move for load in loads if (move := stage.moves(load, loop)) != 0]
-        beside = sum(move == 1 for move in moves)
-        whole = loop in stage.outer and size(loop) >= lanes and beside > 0  # each lane has a sum to itself
-        return 2 * size(loop) >= lanes, beside - len(moves), whole, beside
-
-    return max(candidates, key=score, default=None)
-
-
-def _longer(stage: StageInfo, short: For, lanes: int, plain: Sequence[Part], machine: Processor) -> For:
-    """Instead of a loop of a reduction that does not fill lanes one over its elements, where that is predicted to be faster."""
-    others = [loop for loop in stage.outer if size(loop) >= lanes and short in stage.reduced and is_literal(short)]
-    if not others or stage.is_idle:
-        return short
-    return min((short, *others), key=lambda loop: _seconds_along(stage, loop, lanes, plain, machine))
-
-
-def _seconds_along(stage: StageInfo, loop: For, lanes: int, plain: Sequence[Part], machine: Processor) -> float:
-    """What a reduction takes with a loop in lanes, which sum up in registers where it moves the element."""
-    if loop in stage.reduced:
-        return seconds_in_lanes(stage, loop, plain, machine)
-    sketch = Sketch.of(plain, stage.name)
-    outer, inner = sketch.split(loop.loop, lanes, lanes)
-    around = [outer if part is loop else part.loop for part in stage.outer]
-    sketch.reorder(*around, *(part.loop for part in stage.reduced), inner)
-    sketch.mark(inner, "vector")
-    sketch.accumulate(around[-1], loads=False)
-    return estimated(numbered(sketch.parts()), machine.core).seconds
-
-
-def _between_ends(index: Expr) -> Expr:
-    """An index without the ends to which it is clamped."""
-    match index:
-        case Binary("min" | "max", left, right) if not axes_of(right):
-            return _between_ends(left)
-        case Binary("min" | "max", left, right) if not axes_of(left):
-            return _between_ends(right)
-        case _:
-            return index
