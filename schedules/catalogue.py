@@ -40,6 +40,7 @@ from tensorlang.schedules.directives.store_at import StoreAt
 from tensorlang.schedules.directives.store_root import StoreRoot
 from tensorlang.schedules.directives.tensorize import Tensorize
 from tensorlang.schedules.directives.transform_layout import TransformLayout
+from tensorlang.schedules.directives.trim import Trim
 
 DIRECTIVES: Final[Mapping[str, type[Directive]]] = {
     "split": Split,
@@ -82,5 +83,6 @@ DIRECTIVES: Final[Mapping[str, type[Directive]]] = {
     "scatter": Scatter,
     "separate": Separate,
     "share": Share,
+    "trim": Trim,
 }
 NAMES: Final[Mapping[type[Directive], str]] = {kind: name for name, kind in DIRECTIVES.items()}

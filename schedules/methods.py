@@ -161,6 +161,10 @@ class Methods(ABC):
         """Run the iterations for which all conditions hold in a loop of their own; see `directives.partition`."""
         self._step("partition", loop, across)
 
+    def trim(self, loop: str) -> None:
+        """Run the iterations of which something may be read, and these as a whole; see `directives.trim`."""
+        self._step("trim", loop)
+
     def fission(self, loop: str, after: str | None = None) -> None:
         """Give each statement in a loop, or what runs up to the loop `after` and the rest, loops of their own; see `directives.fission`."""
         self._step("fission", loop, after=after)

@@ -41,6 +41,7 @@ from tensorlang.schedules.directives.skew import Skew
 from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.directives.store_at import StoreAt
 from tensorlang.schedules.directives.store_root import StoreRoot
+from tensorlang.schedules.directives.trim import Trim
 from tensorlang.schedules.rewriting.edit import AUXILIARY, loops, path_to_loop, stage_of, stages, stores
 
 FACTORS: Final = (4, 8, 16, 32, 64)
@@ -56,7 +57,8 @@ def moves_of_loop(nest: Nest, loop: str) -> Iterator[Directive]:
     for outer, inner in pairwise(chain):
         if loop in (outer.loop, inner.loop):
             yield Fuse(outer.loop, inner.loop)
-    yield from (Rfactor(loop), DecomposeReduction(loop), Fission(loop), Partition(loop), Peel(loop, first=1), Peel(loop, last=1))
+    yield from (Rfactor(loop), DecomposeReduction(loop), Fission(loop), Partition(loop), Trim(loop))
+    yield from (Peel(loop, first=1), Peel(loop, last=1))
     yield from (Skew(loop, part.loop) for part in path[:-1] if isinstance(part, For))
     above = path[-2] if len(path) > 1 else None
     if isinstance(above, Block):

@@ -24,7 +24,7 @@ from tensorlang.ir.dtype import BOOL
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, dtype_of, map_children, reads_data
+from tensorlang.ir.traverse import axes_of, dtype_of, map_children, read_in, reads_data
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.legality.in_bounds import place_facts, unknown_read
@@ -39,6 +39,7 @@ from tensorlang.schedules.rewriting.edit import (
     path_to_store,
     require_no_vector,
     require_stage,
+    stores,
     stores_of,
 )
 from tensorlang.schedules.rewriting.parts import largest, with_each
@@ -105,10 +106,15 @@ class Hoist(Directive):
 
 
 def invariants(nest: Nest, store: Store, loop: str) -> list[Expr]:
-    """The largest expressions of a statement's values, each once, that a loop around it does not move, in order."""
+    """The largest expressions of a statement's values, each once, that a loop around it does not move, in order.
+
+    What other statements of the same iteration make is not there before it.
+    """
+    beside = [part for part in stores(loops_on(path_to_store(nest, store))[-1].body) if part is not store]
+    made = {buffer.name for part in beside for buffer in part.buffers}
 
     def is_still(expr: Expr) -> bool:
-        if loop in closure(nest, axes_of(expr)) or dtype_of(expr) == BOOL:
+        if loop in closure(nest, axes_of(expr)) or dtype_of(expr) == BOOL or read_in(expr) & made:
             return False
         return reads_data(expr) or (dtype_of(expr).is_floating and bool(axes_of(expr)))
 

@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlang.algebra.bounds import conjuncts
-from tensorlang.ir import Axis, Binary, Compare, Expr, For, If, Stmt
+from tensorlang.algebra.identities import takes_where
+from tensorlang.ir import Axis, Binary, Compare, Expr, For, If, Stmt, Store
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.linear import bound_terms
 from tensorlang.ir.traverse import dtype_of, statements
@@ -61,8 +62,9 @@ def cuts(condition: Expr, terms: Callable[[Expr], Terms]) -> Iterator[Cut]:
 
 
 def cut_loops(body: Stmt, terms: Callable[[Expr], Terms]) -> frozenset[str]:
-    """The loops that conditions around statements speak of."""
+    """The loops that conditions speak of around statements, or around what sums take."""
     conditions = conjuncts(part.cond for part in statements(body) if isinstance(part, If))
+    conditions += [condition for part in statements(body) if isinstance(part, Store) for condition in takes_where(part)]
     return frozenset(name for condition in conditions for cut in cuts(condition, terms) for name in cut.loops)
 
 
@@ -78,6 +80,8 @@ def conditions_on(body: Stmt) -> tuple[list[Expr], list[For]]:
             body = body.then
         else:
             break
+    if isinstance(body, Store):
+        conditions += takes_where(body)
     return conditions, inside
 
 

@@ -8,7 +8,7 @@ from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Expr, For, Nest
 from tensorlang.ir.linear import Linear, expression, linear
-from tensorlang.ir.relations import closure, derived_values
+from tensorlang.ir.relations import closure, derived_values, in_scope
 from tensorlang.ir.traverse import axes_of, substitute
 from tensorlang.schedules.rewriting.region import expand
 
@@ -16,7 +16,7 @@ from tensorlang.schedules.rewriting.region import expand
 def greatest(nest: Nest, expr: Expr, loops: Sequence[For]) -> Expr | None:
     """An expression that `expr` never exceeds while the loops run, over none of them; None where it is not linear in them."""
     names = [part.loop for part in loops]
-    expr = _within_tails(nest, _contracted(nest, expr, frozenset(names)))
+    expr = _within_tails(nest, contracted(nest, expr, frozenset(names)))
     for position, loop in reversed(list(enumerate(loops))):
         expr = expand(nest, expr, names)
         form = linear(expr)
@@ -39,15 +39,17 @@ def greatest(nest: Nest, expr: Expr, loops: Sequence[For]) -> Expr | None:
     return None if closure(nest, axes_of(expr)) & set(names) else expr
 
 
-def _contracted(nest: Nest, expr: Expr, loops: frozenset[str]) -> Expr:
+def contracted(nest: Nest, expr: Expr, loops: frozenset[str]) -> Expr:
     """The expression over the axes that loops were made of by split, skew and shift: their ends are known.
 
-    An axis that was skewed by one of an inner loop stays: it has other values in each iteration of that.
+    An axis that was skewed by one of an inner loop stays: it has other values in each iteration of that. So does the inner loop of a split
+    whose outer one is not among the loops: where its tile ends says more than where all do.
     """
     form, known = linear(simplify(expr)), loops | closure(nest, axes_of(expr))
+    moving = loops.union(*(derived_values(relation) for relation in in_scope(nest, loops)))
     for relation in reversed(nest.relations):
         match relation:
-            case ir.SplitRelation(parent, inner=inner, lo=lo):
+            case ir.SplitRelation(parent, outer, inner, lo=lo) if outer in moving:
                 by = form.terms.get(Axis(inner), 0)
                 digits = linear(simplify(Binary("sub", derived_values(relation)[parent], lo)))
                 if by and all(form.terms.get(atom, 0) == by * factor for atom, factor in digits.terms.items()):

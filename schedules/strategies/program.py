@@ -28,6 +28,8 @@ from tensorlang.schedules.strategies.loops.aligned_rows import align_rows, read_
 from tensorlang.schedules.strategies.loops.neighbours import fuse_neighbours, may_meet
 from tensorlang.schedules.strategies.loops.sharing import share_rest
 from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
+from tensorlang.schedules.strategies.loops.unread import trim_unread
+from tensorlang.schedules.strategies.loops.whole_steps import part_whole_steps
 from tensorlang.schedules.strategies.placements.choices import Placements
 from tensorlang.schedules.strategies.placements.search import PlacementSearch
 from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, PointCosts
@@ -393,4 +395,6 @@ class ProgramStrategy:
         )
         s = steps.appended(s, config, moved)
         align_rows(s, read_around(self._stages, self._tiles))
+        s = trim_unread(s, self.machine)
+        part_whole_steps(s)
         return fuse_neighbours(s, self.machine) if config.get("together") else s

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tensorlang import ir
-from tensorlang.ir import Axis, Binary, Const, Dim, Expr, Unary
+from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, Unary
+from tensorlang.ir.dtype import INT64
 from tensorlang.ir.integers import known_value
+from tensorlang.ir.traverse import dtype_of
 from tensorlang.system.frozen import frozen
 
 LONG: Final = 64
@@ -116,6 +118,14 @@ def bound_terms(expr: Expr, *, lower: bool) -> tuple[Linear, ...]:
             sides = (rest.plus(linear(side), factor) for side in (atom.left, atom.right))
             return tuple(term for side in sides for term in bound_terms(expression(side), lower=lower))
     return (form,)
+
+
+def below_zero(condition: Expr) -> Linear | None:
+    """What is below 0 where an order of two indices holds, and nowhere else; None for other conditions."""
+    if not isinstance(condition, Compare) or condition.op not in ("lt", "le", "gt", "ge") or dtype_of(condition.left) != INT64:
+        return None
+    less, more = (condition.left, condition.right) if condition.op in ("lt", "le") else (condition.right, condition.left)
+    return linear(Binary("sub", less, more)).plus(Linear(-1 if condition.op in ("le", "ge") else 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,13 @@ from typing import Any, Final
 
 import tensorlang as tl
 from tensorlang.ir import Alloc, Block, Compare, Expr, For, Stmt, Store
+from tensorlang.ir.mentions import allocations
 from tensorlang.ir.traverse import axes_of, substatements, walk
 from tensorlang.schedules import catalogue
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.directives.hoist import invariants
 from tensorlang.schedules.directives.share import Share
+from tensorlang.schedules.directives.trim import Trim
 from tensorlang.schedules.legality.accesses import conditions_around, reads
 from tensorlang.schedules.rewriting.edit import literal_extent, loops_on, path_to_store, stages, stores
 
@@ -257,6 +259,21 @@ def share(view: View) -> Step:
     return call("share", view.rng.choice(found or every))
 
 
+def trim(view: View) -> Step:
+    """A loop that computes what nobody reads; another one at times."""
+    kept = {buffer.name for buffer in allocations(view.nest.body)}
+    every = [loop.loop for loop in view.loops() if all(part.buffers[0].name in kept for part in stores(loop.body))]
+    found = [loop for loop in every if _leaves_some(view, loop)]
+    return call("trim", view.rng.choice(found or every or [view.loop().loop]) if view.rng.random() < 0.9 else view.loop().loop)
+
+
+def _leaves_some(view: View, loop: str) -> bool:
+    try:
+        return Trim(loop).apply(view.nest) != view.nest
+    except Refusal:
+        return False
+
+
 def _alike(view: View, stage: str) -> bool:
     try:
         return bool(Share(stage).alike(view.nest))
@@ -316,6 +333,7 @@ ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
     "scatter": (scatter, 1),
     "separate": (separate, 3),
     "share": (share, 2),
+    "trim": (trim, 3),
 }
 LOOPS: Final = ("loop", "at", "by", "outer", "inner", "first", "second", "after", "before")
 

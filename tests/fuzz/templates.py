@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from .banded import banded
 from .case import Extent, Node
 from .draft import LETTERS, WORK, Draft, axes_of
 from .inner import LANES, TERMS, reduced, with_total
@@ -309,6 +310,7 @@ KINDS: Final[dict[str, tuple[Callable[[Draft], None], int]]] = {
     "narrow": (narrow, 1),
     "conv": (convolution, 3),
     "window": (window, 2),
+    "banded": (banded, 2),
     "gather": (gather, 2),
     "transpose": (transposed, 2),
     "normalise": (normalised, 1),

@@ -87,6 +87,14 @@ def weighted() -> Tensor:
     return result
 
 
+def banded() -> Tensor:
+    """Sums along a band of a matrix of products."""
+    x, y, k = tl.placeholder((16,), name="X"), tl.placeholder((24,), name="Y"), tl.reduce_axis(24, name="k")
+    t = tl.compute((16, 24), lambda i, j: x[i] * y[j], name="T")
+    result: Tensor = tl.compute((16,), lambda i: tl.sum(t[i, k], axis=k, where=(k <= i + 3) & (k >= i)), name="B")
+    return result
+
+
 def grey_steps() -> Any:
     """Differences of bytes, said in 32 bits."""
     image = tl.placeholder((4, 9), "uint8", name="I")
@@ -156,4 +164,5 @@ SCHEDULES: Final[dict[str, tuple[Any, tuple[tuple[Any, ...], ...]]]] = {
     "scatter": (grouped(), (("scatter", "G", "q"),)),
     "separate": (weighted(), (("separate", "Y", "b"),)),
     "share": (sharpened(), (("share", "Y"),)),
+    "trim": (banded(), (("tile", "T.i", "T.j", 4, 8), ("trim", "T.j_o"))),
 }

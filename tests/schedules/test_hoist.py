@@ -12,7 +12,7 @@ from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.directives.hoist import Hoist
 from tensorlang.schedules.strategies import choose
-from tests.schedules.programs import check, refused
+from tests.schedules.programs import check, code_and_reason, refused
 
 ROWS, COLUMNS = 40, 24
 
@@ -151,3 +151,15 @@ def test_the_default_leaves_short_loops_and_what_costs_as_much_as_its_load() -> 
     for outputs in (tl.compute((n, 3), force, name="F"), plain):
         strategy = choose(outputs, target("znver3"), 1)
         assert not any(isinstance(step, Hoist) for step in strategy.schedule(strategy.default).directives)
+
+
+def test_what_the_same_iteration_makes_is_not_there_before_it() -> None:
+    """A sum whose storage stands outside of all loops is still made in each iteration, if there is one only."""
+    k = tl.reduce_axis(1, name="k")
+
+    def value(i: Any, j: Any, u: Any, _w: Any) -> Any:
+        return u[i, j - 1] + 1.0, tl.max(u[i - 2, k], axis=k) + 1.0
+
+    s = tl.Schedule(tl.recurrence((1, 1), value, name="V"))
+    s.store_root("V.1")
+    assert code_and_reason(s, "hoist", "V", "V.j")[0] == "TL-S301"

@@ -17,9 +17,9 @@ from tensorlang import ir
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.simplify import simplify
 from tensorlang.codegen.lowering.passes.effect_conditions import effect_conditions
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt
-from tensorlang.ir.linear import Linear, bound_terms, expression, linear
-from tensorlang.ir.traverse import axes_of, dtype_of, map_statements, reads_data, walk
+from tensorlang.ir import Axis, Binary, Const, Expr, For, If, Stmt
+from tensorlang.ir.linear import Linear, below_zero, bound_terms, expression, linear
+from tensorlang.ir.traverse import axes_of, map_statements, reads_data, walk
 
 
 def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset(), known: frozenset[str] = frozenset()) -> Stmt:
@@ -65,12 +65,10 @@ def asked_first(body: Stmt) -> tuple[list[Expr], Stmt]:
 
 
 def _implied(loop: For, condition: Expr) -> bool:
-    """Do the bounds of the loop alone make `left < right` hold?"""
-    if not isinstance(condition, Compare) or condition.op != "lt" or dtype_of(condition.left) != "int64":
-        return False
-    form = linear(Binary("sub", condition.left, condition.right))
-    factor = form.terms.get(Axis(loop.loop), 0)
-    if factor == 0:
+    """Do the bounds of the loop alone make an order of two indices hold?"""
+    form = below_zero(condition)
+    factor = 0 if form is None else form.terms.get(Axis(loop.loop), 0)
+    if form is None or factor == 0:
         return False
     rest = form.plus(Linear(0, {Axis(loop.loop): factor}), -1)
     ends = [term.plus(Linear(-1)) for term in bound_terms(loop.hi, lower=False)] if factor > 0 else bound_terms(loop.lo, lower=True)
@@ -89,12 +87,9 @@ def _at_most(form: Linear) -> Linear:
 
 def bounded(loop: For, condition: Expr) -> For | None:
     """The loop bounded by a condition, or None where that cannot be expressed."""
-    if not isinstance(condition, Compare) or condition.op not in ("lt", "le", "gt", "ge") or dtype_of(condition.left) != "int64":
+    form = below_zero(condition)
+    if form is None:
         return None
-    left, right = (condition.left, condition.right) if condition.op in ("lt", "le") else (condition.right, condition.left)
-    form = linear(Binary("sub", left, right))  # left - right < 0, or <= 0
-    if condition.op in ("le", "ge"):
-        form = form.plus(Linear(-1))
     axis = Axis(loop.loop)
     factor = form.terms.get(axis, 0)
     rest = Linear(form.constant, {atom: value for atom, value in form.terms.items() if atom != axis})

@@ -7,35 +7,39 @@
         C[] += acc                                      C[] += acc
 
 A nest of loops does nothing where none of its iterations runs, nor does a partial result to which nothing was added: it is the identity.
+Nor does a sum that takes it, of a choice.
 Each condition is taken at the iteration of the loops inside at which it holds soonest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 from tensorlang import ir
 from tensorlang.algebra.bounds import conjuncts
+from tensorlang.algebra.identities import takes_where
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Const, Expr, For, If, Load, Stmt, Store
-from tensorlang.ir.dtype import INT64
-from tensorlang.ir.linear import bound_terms, expression, linear
-from tensorlang.ir.traverse import axes_of, dtype_of, substitute
+from tensorlang.ir import Alloc, Axis, Block, Buffer, Compare, Const, Expr, For, If, Load, Stmt, Store
+from tensorlang.ir.linear import below_zero, bound_terms, expression
+from tensorlang.ir.traverse import axes_of, map_children, substitute
 
 
 def effect_conditions(stmt: Stmt) -> Iterator[Expr]:
-    """Conditions `left < right` over loops outside of a statement without which it does nothing; not all of them."""
+    """Comparisons over loops outside of a statement without which it does nothing; not all of them."""
     ranges: dict[str, tuple[Expr, Expr]] = {}
     while True:
         match stmt:
-            case For(loop, Const() as lo, hi, body):
+            case For(loop, lo, hi, body):
+                begins = [expression(term) for term in bound_terms(lo, lower=True)]
                 ends = [expression(term) for term in bound_terms(hi, lower=False)]
-                for end in ends:
-                    yield from _soonest(Compare("lt", lo, end), ranges)
+                for begin, end in product(begins, ends):
+                    yield from _soonest(Compare("lt", begin, end), ranges)
+                first = next((begin for begin in begins if isinstance(begin, Const)), None)
                 last = next((end for end in ends if isinstance(end, Const)), None)
-                if last is None:
+                if first is None or last is None:
                     return
-                ranges[loop] = lo, ir.const(int(last.value) - 1)
+                ranges[loop] = first, ir.const(int(last.value) - 1)
                 stmt = body
             case If(cond, then, None):
                 for part in conjuncts((cond,)):
@@ -46,20 +50,22 @@ def effect_conditions(stmt: Stmt) -> Iterator[Expr]:
                 if inside is None:
                     return
                 stmt = inside
+            case Store():
+                for part in takes_where(stmt):
+                    yield from _soonest(part, ranges)
+                return
             case _:
                 return
 
 
 def _soonest(condition: Expr, ranges: dict[str, tuple[Expr, Expr]]) -> Iterator[Expr]:
     """The condition where the loops inside make it hold soonest, if they enter linearly and it says anything of the loops outside."""
-    if not isinstance(condition, Compare) or condition.op != "lt" or dtype_of(condition.left) != INT64:
-        return
-    form = linear(Binary("sub", condition.left, condition.right))
-    if all(isinstance(atom, Axis) or not axes_of(atom) & ranges.keys() for atom in form.terms):
+    form = below_zero(condition)
+    if form is not None and all(isinstance(atom, Axis) or not axes_of(atom) & ranges.keys() for atom in form.terms):
         at = {axis: first if form.terms.get(Axis(axis), 0) > 0 else last for axis, (first, last) in ranges.items()}
-        found = simplify(Compare("lt", substitute(condition.left, at), substitute(condition.right, at)))
-        if axes_of(found):
-            yield found
+        found = map_children(condition, lambda side: substitute(side, at))
+        if axes_of(simplify(found)):
+            yield simplify(found)
 
 
 def _summed(stmt: Alloc) -> Stmt | None:

@@ -1,0 +1,54 @@
+"""Templates of stages that read a part of what another one computes: a triangle, a band, rows up to some place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .case import Node
+from .draft import Draft
+from .nodes import FLOATS, cast_all, guarded, together
+
+
+def banded(draft: Draft) -> None:
+    """A matrix of a function or of sums, and one or two stages that read it where orders of its indices hold."""
+    rng, of = draft.rng, draft.number()
+    if any(stage["kind"] == "banded" for stage in draft.case["stages"]):
+        return
+    axes = {"i": draft.extent(17), "j": draft.extent(17)}
+    scope = draft.scope(axes)
+    if rng.random() < 0.6:
+        body, rough = scope.value(of, 2), "rough" in scope.marks
+    else:
+        depth = draft.extent(9)
+        sides = [draft.operand([axes[axis], depth], of) for axis in axes]
+        factors = [["ld", side, [["ax", axis], ["ax", "d"]]] for side, axis in zip(sides, axes, strict=True)]
+        body, rough = ["red", "sum", [["d", 0, depth]], ["*", *factors], None, of], of in FLOATS
+        body = ["*", body, ["cast", of, 2]] if rng.random() < 0.5 else body
+    whole = "STUVWXYZ"[len(draft.case["stages"])]
+    draft.add("banded", axes, [cast_all(body, of)], [of], rough=rough)
+    for _ in range(rng.randint(1, 2)):
+        draft.add("banded", *_reader(draft, axes, whole, of), [of], rough=True)
+
+
+def _reader(draft: Draft, axes: dict[str, Any], whole: str, of: str) -> tuple[dict[str, Any], list[Node]]:
+    """The axes and the body of a stage that reads a part of a matrix."""
+    rng = draft.rng
+    tests = [_order(draft) for _ in range(rng.randint(1, 2))]
+    read: Node = ["ld", whole, [["ax", "i"], ["ax", "j"]]]
+    way = rng.choice(("where", "where", "choice", "element"))
+    if way == "element":
+        return axes, [guarded(read, tests, of)]
+    summed = rng.choice("ij")
+    inner, kept = [[summed, 0, axes[summed]]], {axis: extent for axis, extent in axes.items() if axis != summed}
+    reducer = rng.choice(("sum", "sum", "max", "min"))
+    if way == "choice":
+        return kept, [["cast", of, ["red", reducer, inner, guarded(read, tests, of), None, of]]]
+    return kept, [["cast", of, ["red", reducer, inner, read, together(tests), of]]]
+
+
+def _order(draft: Draft) -> Node:
+    rng = draft.rng
+    factor, moved = rng.choice((1, 1, 1, 2)), rng.randint(-3, 9)
+    left: Node = ["ax", "i"] if factor == 1 else ["*", factor, ["ax", "i"]]
+    right: Node = ["+", ["ax", "j"], moved] if rng.random() < 0.8 else moved
+    return [rng.choice(("<", "<=", ">", ">=", "<=", ">=", "==")), left, right]

@@ -1,0 +1,189 @@
+"""`trim` changes no value: iterations of which nobody reads anything do not run, and tiles of the rest are computed as a whole."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.codegen.lowering.lower import lower
+from tensorlang.codegen.target import target
+from tensorlang.definition.tensor import Tensor
+from tensorlang.ir.printer import print_nest
+from tensorlang.schedules.strategies import choose
+from tests.schedules.programs import check, code_and_reason
+
+N, DEPTH, WIDE = 40, 8, 6
+ORDERS = {
+    "below": lambda i, j: j <= i,
+    "above": lambda i, j: j > i,
+    "band": lambda i, j: (j <= i) & (j > i - WIDE),
+    "around": lambda i, j: (i - j < WIDE) & (j - i < WIDE),
+    "steep": lambda i, j: 2 * j < i + 3,
+    "corner": lambda i, j: i + j < 25,
+    "diagonal": lambda i, j: i == j,
+    "columns": lambda i, j: (j < 17) & (j >= 3),
+}
+
+
+def attention(order: str, said: str = "where") -> Tensor:
+    """Attention over the places that an order of indices leaves, said as `where=`, by a choice, or by scores that count for nothing."""
+    q, k, v = (tl.placeholder((N, DEPTH), name=name) for name in "QKV")
+    d, r, near = tl.reduce_axis(DEPTH, name="d"), tl.reduce_axis(N, name="r"), ORDERS[order]
+    scores = tl.compute((N, N), lambda i, j: tl.sum(q[i, d] * k[j, d], axis=d) / 3, name="S")
+    if said == "masked":
+        scores = tl.compute((N, N), lambda i, j: tl.select(near(i, j), tl.sum(q[i, d] * k[j, d], axis=d) / 3, -1e30), name="S")
+
+    def over(kind: Any, i: Any, value: Any, other: float) -> Any:
+        if said == "where":
+            return kind(value, axis=r, where=near(i, r))
+        return kind(tl.select(near(i, r), value, other) if said == "choice" else value, axis=r)
+
+    top = tl.compute((N,), lambda i: over(tl.max, i, scores[i, r], -math.inf), name="m")
+    e = tl.compute((N, N), lambda i, j: tl.exp(scores[i, j] - top[i]), name="E")
+    total = tl.compute((N,), lambda i: over(tl.sum, i, e[i, r], 0.0), name="l")
+    result: Tensor = tl.compute((N, DEPTH), lambda i, c: over(tl.sum, i, e[i, r] * v[r, c], 0.0) / total[i], name="O")
+    return result
+
+
+def attended(order: str, q: Any, k: Any, v: Any) -> Any:
+    """The same in NumPy."""
+    near = np.array([[bool(tl.evaluate(_truth(order), {})[i, j]) for j in range(N)] for i in range(N)])
+    scores = np.where(near, q.astype(float) @ k.T.astype(float) / 3, -np.inf)
+    with np.errstate(invalid="ignore"):
+        e = np.where(near, np.exp(scores - scores.max(1, keepdims=True)), 0)
+        return (e @ v) / e.sum(1, keepdims=True)
+
+
+def _truth(order: str) -> Tensor:
+    result: Tensor = tl.compute((N, N), ORDERS[order], name="near")
+    return result
+
+
+def data() -> list[Any]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal((N, DEPTH)).astype(np.float32) for _ in range(3)]
+
+
+def scheduled(outputs: Tensor) -> tl.Schedule:
+    strategy = choose(outputs, target("native"), threads=1)
+    return strategy.schedule(strategy.default)
+
+
+@pytest.mark.parametrize("said", ["where", "choice", "masked"])
+@pytest.mark.parametrize("order", list(ORDERS))
+def test_attention_over_a_part_is_what_numpy_says(order: str, said: str) -> None:
+    if said == "masked" and order in ("above", "corner", "steep"):
+        pytest.skip("where nothing is left of a row all scores are the same, and count")
+    given = data()
+    found, want = tl.build(scheduled(attention(order, said)))(*given), attended(order, *given)
+    np.testing.assert_allclose(found, want, rtol=2e-4, atol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("order", list(ORDERS))
+def test_elements_that_nobody_reads_are_left_out(order: str) -> None:
+    s = tl.Schedule(attention(order))
+    s.trim("E.j")
+    s.trim("S.j")
+    assert code_and_reason(s, "trim", "E.j")[0] == "TL-S005"
+    check(s, rtol=2e-4)
+
+
+TILES = [(4, 8, "guard"), (6, 16, "peel"), (7, 9, "guard"), (1, 8, "mask"), (5, 2, "shift")]
+
+
+@pytest.mark.parametrize(("rows", "columns", "tail"), TILES)
+@pytest.mark.parametrize("order", ["below", "band", "steep", "corner", "columns"])
+def test_tiles_are_computed_as_a_whole_or_not_at_all(order: str, rows: int, columns: int, tail: str) -> None:
+    s = tl.Schedule(attention(order))
+    s.trim("E.j")
+    _, tile, _, inner = s.tile("S.i", "S.j", rows, columns, tail=tail)
+    s.vectorize(inner)
+    s.trim(tile)
+    check(s, rtol=2e-4)
+
+
+def test_the_condition_of_a_tile_is_that_of_its_nearest_element() -> None:
+    s = tl.Schedule(attention("band"))
+    s.trim("E.j")
+    _, tile, _, _ = s.tile("S.i", "S.j", 4, 8)
+    s.trim(tile)
+    assert "if (8 * j_o <= 4 * i_o + 3) & (4 * i_o <= 8 * j_o + 12):" in str(s)
+
+
+def test_of_two_readers_the_one_that_reads_more_counts() -> None:
+    x, k = tl.placeholder((N, N), name="X"), tl.reduce_axis(N, name="k")
+    t = tl.compute((N, N), lambda i, j: x[i, j] * 2, name="T")
+    near = tl.compute((N,), lambda i: tl.sum(t[i, k], axis=k, where=k < i), name="near")
+    more = tl.compute((N,), lambda i: tl.sum(t[i, k], axis=k, where=(k < i + 3) & (k > 4)), name="more")
+    s = tl.Schedule(near, more)
+    s.trim("T.j")
+    assert "if j <= i + 2:" in str(s)
+    check(s, rtol=2e-4)
+
+
+def test_a_mask_inside_a_tile_becomes_one_condition() -> None:
+    s = tl.Schedule(attention("band", "masked"))
+    s.compute_root("S.1")
+    s.tile("S.1.i", "S.1.j", 4, 8)
+    s.reorder("S.1.d", "S.1.i_i", "S.1.j_i")
+    s.accumulate("S.1", at="S.1.j_o")
+    s.reverse_compute_inline("S")
+    s.trim("S.1.d")
+    assert "if (8 * j_o <= 4 * i_o + 3) & (4 * i_o <= 8 * j_o + 12):" in str(s)
+    assert "if (j <= i)" not in str(s)
+    check(s, rtol=2e-4)
+
+
+def test_what_is_read_under_a_condition_alone_keeps_it() -> None:
+    x, k = tl.placeholder((N,), name="X"), tl.reduce_axis(N, name="k")
+    t = tl.compute((N, N), lambda i, j: tl.select(j <= i, x[i - j], 0.0), name="T")
+    u = tl.compute((N,), lambda i: tl.sum(t[i, k], axis=k, where=k <= i), name="U")
+    s = tl.Schedule(u)
+    s.trim("T.j")
+    check(s, rtol=2e-4)
+
+
+def test_refusals_say_why() -> None:
+    x, k = tl.placeholder((N, N), name="X"), tl.reduce_axis(N, name="k")
+    t = tl.compute((N, N), lambda i, j: x[i, j] * 2, name="T")
+    s = tl.Schedule(tl.compute((N,), lambda i: tl.sum(t[i, k], axis=k), name="U"))
+    nothing = "all that an iteration of 'j' computes may be read, as far as conditions on indices tell"
+    assert code_and_reason(s, "trim", "T.j") == ("TL-S005", nothing)
+    assert code_and_reason(s, "trim", "U.i") == ("TL-S301", "'i' writes 'U', which the caller reads")
+    z = tl.recurrence((N, N), lambda i, j, z: z[i, j - 1] + x[i, j], name="Z")
+    s = tl.Schedule(tl.compute((N,), lambda i: tl.sum(z[i, k], axis=k, where=k < i), name="U"))
+    reason = "'j' reads 'Z', which it writes, so what an iteration makes may be for the next one"
+    assert code_and_reason(s, "trim", "Z.j") == ("TL-S303", reason)
+
+
+def test_data_that_decide_what_is_read_say_nothing() -> None:
+    x, far, k = tl.placeholder((N, N), name="X"), tl.placeholder((N,), "int64", name="far"), tl.reduce_axis(N, name="k")
+    t = tl.compute((N, N), lambda i, j: x[i, j] * 2, name="T")
+    s = tl.Schedule(tl.compute((N,), lambda i: tl.sum(t[i, k], axis=k, where=k < far[i]), name="U"))
+    assert code_and_reason(s, "trim", "T.j")[0] == "TL-S005"
+
+
+def test_defaults_leave_out_what_a_band_does_not_reach() -> None:
+    n = 512
+    q, k = tl.placeholder((n, 64), name="Q"), tl.placeholder((n, 64), name="K")
+    d, r = tl.reduce_axis(64, name="d"), tl.reduce_axis(n, name="r")
+    scores = tl.compute((n, n), lambda i, j: tl.sum(q[i, d] * k[j, d], axis=d) / 8, name="S")
+    top = tl.compute((n,), lambda i: tl.max(scores[i, r], axis=r, where=(r <= i) & (r > i - 32)), name="m")
+    assert "s.trim('S.1." in repr(scheduled(top))
+
+
+@pytest.mark.parametrize("said", ["where", "choice"])
+def test_sums_of_a_triangle_run_along_it(said: str) -> None:
+    """Lanes at the end of a row are off; loops around them stop where no lane is on."""
+    x, k = tl.placeholder((N, 64), name="X"), tl.reduce_axis(64, name="k")
+    if said == "where":
+        s = tl.Schedule(tl.compute((N,), lambda i: tl.sum(x[i, k], axis=k, where=(k <= i) & (k > i - 20)), name="Y"))
+    else:
+        s = tl.Schedule(tl.compute((N,), lambda i: tl.sum(tl.select((k <= i) & (k > i - 20), x[i, k], 0.0), axis=k), name="Y"))
+    s.vectorize(s.split("k", 8)[1])
+    assert "for k_o in range(maximum(0, (i + 5) // 8 - 3), minimum(8, i // 8 + 1)):" in print_nest(lower(s.nest, target("x86-64-v3")))
+    check(s, rtol=2e-4)
