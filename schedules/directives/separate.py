@@ -205,7 +205,8 @@ def _combining_first(nest: Nest, plan: Plan, label: str, local: tuple[Buffer, ..
     fresh = {loop.loop: names.fresh(f"{label}.{short(loop.loop)}") for loop in plan.inner}
 
     def over(expr: Expr) -> Expr:
-        return simplify(rewritten(substitute(expr, {old: Axis(new) for old, new in fresh.items()}), values))
+        fixed = portion.quotients.within(expr)
+        return simplify(rewritten(substitute(fixed, {old: Axis(new) for old, new in fresh.items()}), values))
 
     inner = [For(fresh[loop.loop], over(loop.lo), over(loop.hi), store) for loop in plan.inner]
     told = any(reads_data(end) for loop in inner for end in (loop.lo, loop.hi))  # a range that data tell may exist under a condition alone
@@ -222,7 +223,8 @@ def _combining_first(nest: Nest, plan: Plan, label: str, local: tuple[Buffer, ..
 
 def _combining_the_rest(plan: Plan, local: tuple[Buffer, ...]) -> Stmt:
     """The loops that stay, over what was combined first."""
-    place, factors, left = tuple(part.place for part in plan.portion.coordinates), plan.portion.factors, plan.left_behind()
+    place = tuple(plan.portion.quotients.undone(part.place) for part in plan.portion.coordinates)
+    factors, left = plan.portion.factors, plan.left_behind()
     read = tuple(Load(buffer, place) for buffer in local)
     store = replace(plan.store, values=(product((*factors, *read)),) if factors else read)
     return nested(plan.outer, If(conjunction(left), store) if left else store)

@@ -43,7 +43,7 @@ from tensorlang.schedules.rewriting.boxes import (
     values_at,
     varying,
 )
-from tensorlang.schedules.rewriting.coordinates import coordinates, forms, rewritten
+from tensorlang.schedules.rewriting.coordinates import rewritten
 from tensorlang.schedules.rewriting.copies import FreshNames
 from tensorlang.schedules.rewriting.edit import (
     edit_loops,
@@ -57,6 +57,7 @@ from tensorlang.schedules.rewriting.edit import (
     stores_of,
 )
 from tensorlang.schedules.rewriting.parts import largest, with_each
+from tensorlang.schedules.rewriting.quotients_of_loops import coordinates_of
 
 PLAIN: Final = (Axis, Const, Dim)
 """What an index is a sum of, where it is not asked for which place it is."""
@@ -78,7 +79,8 @@ class Share(Directive):
         store, own, known = self._place(nest)
 
         def is_alike(expr: Expr) -> bool:
-            return dtype_of(expr) != BOOL and not is_plain(expr) and any(len(part.loops) > 1 for part in coordinates(forms(expr), own))
+            quotients, found = coordinates_of(expr, own)
+            return dtype_of(expr) != BOOL and not is_plain(quotients.within(expr)) and any(len(part.loops) > 1 for part in found)
 
         return largest((substitute(value, known) for value in store.values), is_alike, lambda expr: not reads_data(expr))
 
@@ -103,7 +105,7 @@ class Share(Directive):
         store, own, known = self._place(nest)
         if read_in(expr) & {buffer.name for buffer in store.buffers}:
             raise self._refusal("TL-S303", f"{self.stage!r} reads what it makes, so that the elements take turns")
-        found = coordinates(forms(expr), own)
+        quotients, found = coordinates_of(expr, own)
         loop = varying(found, own)
         if loop is not None:
             reason = f"the range of {short(loop.loop)!r} depends on other loops, and what is shared has a dimension for it"
@@ -111,9 +113,9 @@ class Share(Directive):
         label, shape = new_stage(nest, f"{self.stage}_shared"), shape_of(found)
         local = Buffer(fresh_buffer(nest, label), shape, dtype_of(expr))
         loops = sweep(found, shape, store, label, FreshNames.of(nest))
-        first = nested(loops, Store(label, (local,), axes(loops), (rewritten(expr, values_at(found, loops)),)))
+        first = nested(loops, Store(label, (local,), axes(loops), (rewritten(quotients.within(expr), values_at(found, loops)),)))
         numbering = Numbering()
-        wanted, place = numbering.number(expr), tuple(coordinate.place for coordinate in found)
+        wanted, place = numbering.number(expr), tuple(quotients.undone(coordinate.place) for coordinate in found)
 
         def read(part: Expr) -> Expr:
             return Load(local, place) if numbering.number(part) == wanted else map_children(part, read)

@@ -10,14 +10,15 @@ The region is as in `compute_at`: of each dimension what the inner loops reach, 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Final, NamedTuple
 
 from tensorlang.schedules.model.parts import Loop, Statement
 from tensorlang.schedules.model.sketch import Sketch, made_of
-from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, follow
+from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, TermsKey, added, follow, key_of
 from tensorlang.system.lazy import cached_property
 
 MOST_READS: Final = 512
@@ -46,33 +47,73 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
     if math.isinf(sketch.statement.operations):
         return
     made = _written(producer, [sketch])
-    reads = [access for access in producer.statement.accesses if access is not made]
+    reads = [(access, _where(access.terms)) for access in producer.statement.accesses if access is not made]
     found: dict[tuple[object, ...], LinearAccess] = {}
-    statement = sketch.statement
-    for access in statement.accesses:
-        own = [access]
-        if access.buffer.name == made.buffer.name:
-            axes, shifts = dict[str, Terms](), dict[str, float]()
-            for walked, terms, offset in zip(made.terms, access.terms, access.offsets, strict=True):
-                axes |= dict.fromkeys(walked, terms)
-                shifts |= dict.fromkeys(walked, float(offset))
-            own = [_moved(read, axes, shifts) for read in reads]
-            more = producer.statement.over(partial(_where_read, axes=axes))
-            statement = statement._replace(
-                operations=statement.operations + more.operations,
-                sums=statement.sums + more.sums,
-                light=statement.light + more.light,
-                conditions=statement.conditions + more.conditions,
-                divided=statement.divided + more.divided,
-                apart=statement.apart + more.apart,
-                edges=statement.edges + more.edges,
-            )
-        for read in own:  # what several copies read alike is read once
-            where = tuple(tuple(sorted(terms.items())) for terms in read.terms)
-            found.setdefault((read.buffer.name, read.offsets, where, read.writes), read)
-    sketch.statement = statement._replace(accesses=tuple(found.values()))
+    more: list[Statement] = []
+    known: dict[TermsKey, _Inside] = {}
+    for access in sketch.statement.accesses:
+        where = _where(access.terms)
+        if access.buffer.name != made.buffer.name:
+            found.setdefault((access.buffer.name, access.offsets, where, access.writes), access)
+            continue
+        inside = known.get(where)
+        if inside is None:
+            inside = known[where] = _Inside.of(access, made, producer.statement)
+        more.append(inside.statement)
+        shifts = {name: float(offset) for walked, offset in zip(made.terms, access.offsets, strict=True) for name in walked}
+        moves: dict[TermsKey, tuple[float, ...]] = {}
+        for read, own in reads:  # what several copies read alike is read once
+            if own not in moves:
+                moves[own] = _moves(read, shifts)
+            offsets = tuple([int(offset + move) for offset, move in zip(read.offsets, moves[own], strict=True)])
+            terms, place = inside.moved(read, own)
+            key = (read.buffer.name, offsets, place, read.writes)
+            if key not in found:
+                found[key] = read._replace(terms=terms, offsets=offsets)
+    sketch.statement = _with_all(sketch.statement, more)._replace(accesses=tuple(found.values()))
     if len(found) > MOST_READS:
         sketch.statement = sketch.statement._replace(operations=math.inf)
+
+
+def _where(terms: Sequence[Terms]) -> TermsKey:
+    """Terms as a key, in an order of their own."""
+    return tuple([tuple(sorted(part.items())) for part in terms])
+
+
+@dataclass(frozen=True)
+class _Inside:
+    """A producer where a stage reads it at a place that moves with loops in one way: all taps of a stencil share one."""
+
+    axes: Mapping[str, Terms]
+    statement: Statement
+    known: dict[TermsKey, tuple[tuple[Terms, ...], TermsKey]] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, access: LinearAccess, made: LinearAccess, statement: Statement) -> _Inside:
+        """What the loops of the producer are made of at a read of it."""
+        axes = {name: terms for walked, terms in zip(made.terms, access.terms, strict=True) for name in walked}
+        return cls(axes, statement.over(partial(_where_read, axes=axes)))
+
+    def moved(self, read: LinearAccess, where: TermsKey) -> tuple[tuple[Terms, ...], TermsKey]:
+        """The terms of what the producer reads."""
+        if where not in self.known:
+            terms = tuple([follow(part, self.axes) for part in read.terms])
+            self.known[where] = terms, _where(terms)
+        return self.known[where]
+
+
+def _with_all(statement: Statement, more: Sequence[Statement]) -> Statement:
+    """A statement that computes others as well."""
+    every = (statement, *more)
+    return statement._replace(
+        operations=sum(part.operations for part in every),
+        sums=sum(part.sums for part in every),
+        light=sum(part.light for part in every),
+        conditions=tuple(chain.from_iterable(part.conditions for part in every)),
+        divided=tuple(chain.from_iterable(part.divided for part in every)),
+        apart=tuple(chain.from_iterable(part.apart for part in every)),
+        edges=tuple(chain.from_iterable(part.edges for part in every)),
+    )
 
 
 def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: bool = False, told: Collection[int] = ()) -> Sketch | None:
@@ -93,11 +134,11 @@ def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: b
     if box is None:
         return None
     for reader, own in zip(readers, inside, strict=True):
-        accesses = (box.read(access, own) if access.buffer.name in names else access for access in reader.statement.accesses)
-        reader.statement = reader.statement._replace(accesses=tuple(accesses))
+        reader.statement = reader.statement._replace(accesses=tuple(box.read(reader.statement.accesses, names, own)))
     axes, shifts, trips = box.axes, box.shifts, box.trips
     statement = producer.statement.over(partial(made_of, axes=axes))
-    accesses = (box.own(access) if access.buffer.name in names else _moved(access, axes, shifts) for access in producer.statement.accesses)
+    moved = _Moved(axes, shifts)
+    accesses = (box.own(access) if access.buffer.name in names else moved.of(access) for access in producer.statement.accesses)
     statement = statement._replace(accesses=tuple(accesses))
     loops = (loop._replace(trips=trips.get(loop.name, loop.trips)) for loop in producer.loops)
     first = {at: turns, **{name: side.reach for own, side in zip(made[0].terms, box.sides, strict=True) for name in own}}
@@ -159,10 +200,19 @@ class _Box:
         trips = self.trips
         return self._stored(access, [{name: term for name, term in own.items() if trips[name] > 1} for own in access.terms], access.offsets)
 
-    def read(self, access: LinearAccess, inside: Collection[str]) -> LinearAccess:
-        """How a reader whose loops `inside` move the box's elements reads the storage."""
-        terms: list[Terms] = [{name: term for name, term in own.items() if name in inside} for own in access.terms]
-        return self._stored(access, terms, [int(offset - side.low) for offset, side in zip(access.offsets, self.sides, strict=True)])
+    def read(self, accesses: Iterable[LinearAccess], names: Collection[str], inside: Collection[str]) -> Iterator[LinearAccess]:
+        """The accesses of a reader whose loops `inside` move the box's elements, those of the tensors `names` in the storage."""
+        known: dict[tuple[str, bool, TermsKey], LinearAccess] = {}
+        for access in accesses:
+            if access.buffer.name not in names:
+                yield access
+                continue
+            key = access.buffer.name, access.writes, key_of(access.terms)
+            if key not in known:
+                terms: list[Terms] = [{name: term for name, term in own.items() if name in inside} for own in access.terms]
+                known[key] = self._stored(access, terms, access.offsets)
+            offsets = tuple([int(offset - side.low) for offset, side in zip(access.offsets, self.sides, strict=True)])
+            yield known[key]._replace(offsets=offsets)
 
     @cached_property
     def _extents(self) -> tuple[float, ...]:
@@ -226,10 +276,23 @@ def _ends(terms: Terms, trips: Mapping[str, float], offset: float) -> tuple[floa
     return offset + sum(min(0.0, way) for way in ways), offset + sum(max(0.0, way) for way in ways)
 
 
-def _moved(access: LinearAccess, axes: Mapping[str, Terms], shifts: Mapping[str, float]) -> LinearAccess:
-    """An access whose loops are made of others, and shifted."""
-    offsets = (
-        offset + sum(term.coefficient * shifts.get(name, 0.0) for name, term in terms.items())
-        for offset, terms in zip(access.offsets, access.terms, strict=True)
-    )
-    return access._replace(terms=tuple(follow(terms, axes) for terms in access.terms), offsets=tuple(map(int, offsets)))
+@dataclass(frozen=True)
+class _Moved:
+    """Accesses whose loops are made of others, and shifted: by the same where they walk alike, as all taps of a window do."""
+
+    axes: Mapping[str, Terms]
+    shifts: Mapping[str, float]
+    known: dict[TermsKey, tuple[tuple[Terms, ...], tuple[float, ...]]] = field(default_factory=dict, compare=False)
+
+    def of(self, access: LinearAccess) -> LinearAccess:
+        """Where it is then."""
+        key = key_of(access.terms)
+        if key not in self.known:
+            self.known[key] = tuple([follow(terms, self.axes) for terms in access.terms]), _moves(access, self.shifts)
+        terms, moves = self.known[key]
+        return access._replace(terms=terms, offsets=tuple([int(at + move) for at, move in zip(access.offsets, moves, strict=True)]))
+
+
+def _moves(access: LinearAccess, shifts: Mapping[str, float]) -> tuple[float, ...]:
+    """How far an access moves along each dimension where its loops are shifted."""
+    return tuple([sum([term.coefficient * shifts.get(name, 0.0) for name, term in terms.items()]) for terms in access.terms])

@@ -15,13 +15,13 @@ points can be compared before one of them is made. The steps are those of a sche
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace as replaced
 from functools import partial
 from typing import Final
 
 from tensorlang.schedules.model.parts import Loop, Part, Statement, paths
-from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, follow, runs_of
+from tensorlang.schedules.model.walks import Around, LinearAccess, Runs, Term, Terms, TermsKey, follow, key_of, runs_of
 
 PACKED: Final = "_pack"
 """What the names of packed copies end with."""
@@ -226,22 +226,17 @@ class Sketch:
 
     def _substitute(self, axes: Mapping[str, Terms]) -> None:
         """Follow loops that are made of others; equal terms, of which the reads of a window have many, once."""
-        old, known = axes.keys(), dict[tuple[tuple[str, Term], ...], Terms]()
+        old, known = axes.keys(), dict[TermsKey, tuple[Terms, ...]]()
 
-        def followed(terms: Terms) -> Terms:
-            key = tuple(terms.items())
+        def followed(access: LinearAccess) -> LinearAccess:
+            if all(map(old.isdisjoint, access.terms)):
+                return access
+            key = key_of(access.terms)
             if key not in known:
-                known[key] = follow(terms, axes)
-            return known[key]
+                known[key] = tuple([follow(terms, axes) for terms in access.terms])
+            return access.over(known[key], access.runs)
 
-        accesses = tuple(
-            [
-                access
-                if all(map(old.isdisjoint, access.terms))
-                else access.over(tuple([followed(terms) for terms in access.terms]), access.runs)
-                for access in self.statement.accesses
-            ]
-        )
+        accesses = tuple([followed(access) for access in self.statement.accesses])
         self.statement = _followed(self.statement, axes)._replace(accesses=accesses)
 
     def _vectorize_copy(self, source: LinearAccess, lanes: int) -> None:
@@ -326,5 +321,14 @@ def _numbered(parts: Sequence[Part], around: list[Around], places: Iterator[int]
         if isinstance(part, Loop):
             yield part._replace(body=tuple(_numbered(part.body, [*around, (part.name, part.trips, part.kind)], places)))
         else:
-            accesses = tuple([access.over(access.terms, runs_of(access, around)) for access in part.accesses])
-            yield part._replace(place=next(places), accesses=accesses)
+            yield part._replace(place=next(places), accesses=tuple(_along(part.accesses, around)))
+
+
+def _along(accesses: Iterable[LinearAccess], around: Sequence[Around]) -> Iterator[LinearAccess]:
+    """Accesses with the runs that they touch, which all taps of a window have in common."""
+    known: dict[tuple[object, ...], Runs] = {}
+    for access in accesses:
+        key = access.element, access.strides, key_of(access.terms)
+        if key not in known:
+            known[key] = runs_of(access, around)
+        yield access.over(access.terms, known[key])

@@ -6,7 +6,7 @@ A term is `coefficient * loop`, with a period where the loop was fused from seve
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Final, NamedTuple, TypeAlias
 
@@ -70,6 +70,7 @@ class Term(NamedTuple):
 
 
 Terms: TypeAlias = dict[str, Term]
+TermsKey: TypeAlias = tuple[tuple[tuple[str, Term], ...], ...]
 
 
 class LinearAccess(NamedTuple):
@@ -130,6 +131,11 @@ class LinearAccess(NamedTuple):
                 step = coefficient * stride / self.element if abs(coefficient) >= 1 or stride == self.element else 0.0
                 found[name] = found.get(name, 0.0) + step
         return found
+
+
+def key_of(terms: Iterable[Terms]) -> TermsKey:
+    """Terms as a key: all taps of a window have the same."""
+    return tuple([tuple(part.items()) for part in terms])
 
 
 def added(*parts: tuple[Terms, float]) -> Terms:

@@ -15,16 +15,21 @@ from tensorlang.ir.dtype import DType
 from tensorlang.ir.traverse import axes_of, dtype_of, loads_of
 from tensorlang.schedules.rewriting.coordinates import Coordinate, coordinates, fits, forms
 from tensorlang.schedules.rewriting.edit import always_runs
+from tensorlang.schedules.rewriting.quotients_of_loops import Quotients
 
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What the inner loops combine where the conditions hold, what it moves with, and the factors of the sum that they do not move."""
+    """What the inner loops combine where the conditions hold, what it moves with, and the factors of the sum that they do not move.
+
+    In the values, and in what they move with, quotients stand as loops.
+    """
 
     values: tuple[Expr, ...]
     conditions: tuple[Expr, ...]
     coordinates: tuple[Coordinate, ...]
     factors: tuple[Expr, ...]
+    quotients: Quotients
 
 
 def portion_of(reducer: Reducer, values: tuple[Expr, ...], asked: Sequence[Expr], inner: Sequence[For], outer: Sequence[For]) -> Portion:
@@ -38,12 +43,19 @@ def portion_of(reducer: Reducer, values: tuple[Expr, ...], asked: Sequence[Expr]
     parts = _factors(values[0]) if distributes else list(values)
     moved = [part for part in parts if axes_of(part) & names] if distributes else parts
     ends = [end for loop in inner for end in (loop.lo, loop.hi)]
-    found = coordinates([row for expr in (*moved, *conditions, *ends) for row in forms(expr)], outer)
-    taken = [part for part in parts if part in moved or fits(forms(part), found, outer)]
+    quotients = Quotients.of((*moved, *conditions, *ends), outer)
+    found = coordinates([row for expr in (*moved, *conditions, *ends) for row in forms(quotients.within(expr))], quotients.loops(outer))
+    every = (*outer, *quotients.quotients.values())
+
+    def follows(expr: Expr) -> bool:
+        return fits(forms(quotients.within(expr)), found, every)
+
+    taken = [part for part in parts if part in moved or follows(part)]
     factors = tuple(part for part in parts if part not in taken)
     kept = tuple(taken) if not distributes else (product(taken) if taken else Const(1, dtype_of(values[0])),)
-    within = tuple(cond for cond in asked if cond in conditions or fits(forms(cond), found, outer))
-    return Portion(kept, within, _lanes_last(found, kept), factors)
+    kept = tuple(map(quotients.within, kept))
+    within = tuple(cond for cond in asked if cond in conditions or follows(cond))
+    return Portion(kept, within, _lanes_last(found, kept), factors, quotients)
 
 
 def product(factors: Sequence[Expr]) -> Expr:

@@ -202,7 +202,7 @@ def convolution(draft: Draft) -> None:
 
 
 def window(draft: Draft) -> None:
-    """A reduction over windows that overlap, at times of a function, clamped to what is read, weighted by row and column, or cut."""
+    """A reduction over windows that overlap, at times of a function, clamped to what is read, enlarged, weighted, or cut."""
     rng, of, dims = draft.rng, draft.number(), draft.rng.randint(1, 2)
     sizes, stride = [rng.choice((1, 2, 3, 4, 4, 6)) for _ in range(dims)], rng.choice((1, 1, 2))
     out: list[Extent] = [draft.extent(9) for _ in range(dims)]
@@ -210,6 +210,8 @@ def window(draft: Draft) -> None:
     source = draft.operand(shape, of)
     axes: dict[str, Extent] = dict(zip("yx", out, strict=False))
     places: list[Node] = [["*", ["ax", axis], stride] if stride > 1 else ["ax", axis] for axis in axes]
+    if rng.random() < 0.25:  # of an image that is enlarged
+        places = [["//", ["+", ["ax", axis], rng.randint(0, 1)], rng.choice((2, 2, 3))] for axis in axes]
     places = [["+", place, ["ax", f"r{axis}"]] for place, axis in zip(places, axes, strict=True)]
     known = [draft.scope({}).known(extent) for extent in shape]
     if all(known) and rng.random() < 0.4:

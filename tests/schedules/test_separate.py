@@ -16,6 +16,7 @@ from tensorlang.schedules.strategies import choose
 from tests.schedules.programs import refused
 
 IMAGE = (23, 29)
+FORMS = ["sum", "greatest", "squares", "clamped", "where", "padded", "strided", "turned", "weighted", "enlarged", "shears"]
 
 
 def window(form: str, most: int = 3, image: tuple[int, int] = IMAGE, dtype: str = "float32") -> Tensor:
@@ -40,6 +41,7 @@ def window(form: str, most: int = 3, image: tuple[int, int] = IMAGE, dtype: str 
         "strided": ((7, 9), lambda i, j: tl.sum(x[2 * i + a, 3 * j + b], axis=(a, b))),
         "turned": (inner, lambda i, j: tl.sum(x[i + most - 1 - a, j + b], axis=(a, b))),
         "weighted": (inner, lambda i, j: tl.sum(f[a] * f[b] * x[i + a, j + b], axis=(a, b))),
+        "enlarged": ((2 * h - 4, 3 * w - 6), lambda i, j: tl.sum(f[a] * f[b] * x[i // 2 + a, j // 3 + b], axis=(a, b))),
         "shears": (inner, lambda i, j: tl.sum(x[i + a, j + b] * f[a], axis=(a, b), where=a <= b)),
     }
     extents, value = forms[form]
@@ -64,7 +66,9 @@ def same(s: tl.Schedule) -> None:
 
 
 @pytest.mark.parametrize("loop", ["a", "b"])
-@pytest.mark.parametrize("form", ["sum", "greatest", "squares", "clamped", "where", "padded", "strided", "turned", "weighted", "shears"])
+@pytest.mark.parametrize(
+    "form", ["sum", "greatest", "squares", "clamped", "where", "padded", "strided", "turned", "weighted", "enlarged", "shears"]
+)
 def test_windows_in_steps_combine_what_they_did(form: str, loop: str) -> None:
     s = tl.Schedule(window(form))
     s.separate("Y", loop)
@@ -230,3 +234,11 @@ def test_a_factor_leaves_a_sum_where_it_meets_a_number(dtype: str, masked: bool,
     if masked and not leaves:  # nothing is taken of infinity
         data = np.ones((9, 9), dtype), np.full(3, np.inf, dtype)
         np.testing.assert_array_equal(tl.build(s)(*data), np.zeros((7, 7)))
+
+
+def test_rows_of_an_enlarged_image_are_summed_once() -> None:
+    s = tl.Schedule(window("enlarged"))
+    s.separate("Y", "b")
+    assert "Y_inner: float32[23, 27]" in str(s)
+    assert "Y[i, j] += F[a] * Y_inner[i // 2 + a, j // 3]" in str(s)
+    same(s)

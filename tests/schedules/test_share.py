@@ -38,6 +38,7 @@ def windows(form: str, image: tuple[int, int] = IMAGE, channels: int = 0) -> Ten
         "twice": (image, lambda i, j, *c: clamped(i, j, *c) * tl.sqrt(clamped(i, j, *c))),
         "centred": (image, lambda i, j, *c: tl.abs(clamped(i, j, *c) - x[(i, j, *c)])),
         "strided": ((8, 9), lambda i, j, *c: tl.exp(x[(2 * i + a, 3 * j + b, *c)])),
+        "enlarged": ((2 * h, 2 * w), lambda i, j, *c: clamped((i + 1) // 2, (j + 1) // 2, *c)),
         "plain": ((h - 2, w - 2), lambda i, j, *c: x[(i + a, j + b, *c)]),
     }
     extents, element = forms[form]
@@ -46,7 +47,7 @@ def windows(form: str, image: tuple[int, int] = IMAGE, channels: int = 0) -> Ten
     return result
 
 
-SHARED = ["clamped", "wrapped", "padded", "function", "twice", "centred", "strided"]
+SHARED = ["clamped", "wrapped", "padded", "function", "twice", "centred", "strided", "enlarged"]
 
 
 @pytest.mark.parametrize("channels", [0, 3])
@@ -96,3 +97,12 @@ def test_the_default_shares_what_is_asked_or_computed_often(form: str, channels:
     s = strategy.schedule(strategy.default)
     assert any(isinstance(step, Share) for step in s.directives) == shared
     same(s)
+
+
+def test_an_image_that_is_enlarged_reads_each_pixel_of_a_copy_once() -> None:
+    """What moves with the rows is their quotient, which a loop stands for."""
+    s = tl.Schedule(windows("enlarged"))
+    s.share("Y")
+    assert "Y_shared: float32[26, 32]" in str(s)
+    assert "Y[at0, at1] += G[a, b] * Y_shared[(at0 + 1) // 2 + a, (at1 + 1) // 2 + b]" in str(s)
+    assert Share("Y").alike(s.nest) == []

@@ -17,8 +17,8 @@ from tensorlang.schedules.directives.compute_at import ComputeAt
 from tensorlang.schedules.directives.compute_inline import ComputeInline
 from tensorlang.schedules.directives.compute_root import ComputeRoot
 from tensorlang.schedules.legality.accesses import accesses
-from tensorlang.schedules.rewriting.coordinates import coordinates, forms
 from tensorlang.schedules.rewriting.edit import path_to, stage_of
+from tensorlang.schedules.rewriting.quotients_of_loops import coordinates_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.roles import roles_of
 from tensorlang.schedules.strategies.analysis.sliding import sliding
@@ -83,11 +83,14 @@ def raise_contractions(s: Schedule, machine: Processor) -> Schedule:
 
 def overlaps(info: StageInfo) -> bool:
     """Does a loop of a reduction move something that is read in proportion with one over its elements, clamped or not?"""
-    sizes, elements = {loop.loop: size(loop) for loop in info.loops}, {loop.loop for loop in info.outer}
-    for part in (part for load in info.loads for part in coordinates(forms(load), info.loops)):
-        reach = 1 + sum(abs(weight) * (sizes[loop] - 1) for loop, weight in part.weights)
-        if reach < prod(sizes[loop] for loop in part.loops) and elements & set(part.loops) and not elements.issuperset(part.loops):
-            return True
+    for load in info.loads:
+        quotients, found = coordinates_of(load, info.loops)
+        sizes = {loop.loop: size(loop) for loop in quotients.loops(info.loops)}
+        elements = {loop.loop for loop in quotients.loops(info.outer)}
+        for part in found:
+            reach = 1 + sum(abs(weight) * (sizes[loop] - 1) for loop, weight in part.weights)
+            if reach < prod(sizes[loop] for loop in part.loops) and elements & set(part.loops) and not elements.issuperset(part.loops):
+                return True
     return False
 
 

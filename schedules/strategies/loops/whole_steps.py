@@ -10,12 +10,14 @@ their sums.
 
 from __future__ import annotations
 
+from math import inf, prod
+
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.ir import Expr, For, If, Nest, Stmt
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, statements
 from tensorlang.schedules.directives.partition import Partition
-from tensorlang.schedules.rewriting.edit import loops, stores
+from tensorlang.schedules.rewriting.edit import literal_extent, loops, stores
 from tensorlang.schedules.schedule import Schedule
 
 
@@ -26,12 +28,13 @@ def part_whole_steps(s: Schedule) -> None:
 
 
 def _asks_for_rows(nest: Nest, loop: For) -> bool:
-    """Does each step of a sum in registers ask which of several rows take part?"""
+    """Does each step of a sum in registers ask which of several rows take part, of which there are fewer than steps?"""
     if loop.kind != "serial" or not all(part.reducer is not None and part.buffers[0].memory == "register" for part in stores(loop.body)):
         return False
-    rows = {part.loop for part in loops(loop.body) if part.kind == "unroll"}
+    rows = {part.loop: literal_extent(part) or 1 for part in loops(loop.body) if part.kind == "unroll"}
     conditions = (closure(nest, axes_of(condition)) for condition in _conditions(loop.body))
-    return any(loop.loop in axes and axes & rows for axes in conditions)
+    asked = frozenset[str]().union(*(axes & rows.keys() for axes in conditions if loop.loop in axes))
+    return bool(asked) and (literal_extent(loop) or inf) > prod(rows[name] for name in asked)
 
 
 def _conditions(body: Stmt) -> list[Expr]:

@@ -18,7 +18,8 @@ from tensorlang.ir import Expr, Load
 from tensorlang.ir.traverse import nodes
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.directives.share import Share, is_plain
-from tensorlang.schedules.rewriting.coordinates import coordinates, forms, places
+from tensorlang.schedules.rewriting.coordinates import places
+from tensorlang.schedules.rewriting.quotients_of_loops import coordinates_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import overlaps
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, stages_of
@@ -44,8 +45,9 @@ def _is_worth_it(s: Schedule, info: StageInfo) -> Iterator[bool]:
     except Refusal:
         return
     for expr in alike:
-        used = info.iterations / max(1, places(coordinates(forms(expr), info.loops)))
-        yield used >= COMPUTED if is_dear(expr) else used >= ASKED and _asks(expr)
+        quotients, found = coordinates_of(expr, info.loops)
+        used = info.iterations / max(1, places(found))
+        yield used >= COMPUTED if is_dear(expr) else used >= ASKED and _asks(quotients.within(expr))
 
 
 def _asks(expr: Expr) -> bool:
