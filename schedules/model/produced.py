@@ -70,9 +70,10 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
             key = (read.buffer.name, offsets, place, read.writes)
             if key not in found:
                 found[key] = read._replace(terms=terms, offsets=offsets)
+        if len(found) > MOST_READS:
+            sketch.statement = sketch.statement._replace(operations=math.inf)
+            return
     sketch.statement = _with_all(sketch.statement, more)._replace(accesses=tuple(found.values()))
-    if len(found) > MOST_READS:
-        sketch.statement = sketch.statement._replace(operations=math.inf)
 
 
 def _where(terms: Sequence[Terms]) -> TermsKey:

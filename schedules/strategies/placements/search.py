@@ -217,13 +217,15 @@ class PlacementSearch:
                 yield reader
 
     def _stage(self, name: str, written_in: frozenset[str]) -> Sketch:
-        """A stage with what is written into it."""
-        makers = {self.placements.stages[other].store.buffers[0].name: other for other in written_in}
+        """A stage with what is written into it, its readers before what they read: one more than in a sketch that is known."""
         if (name, written_in) not in self._stages:
-            sketch = Sketch.of(self.plain, name)
-            for other in sorted(written_in, key=self._order, reverse=True):
-                if any(makers.get(access.buffer.name) == other for access in sketch.statement.accesses):
-                    inlined(sketch, Sketch.of(self.plain, other))
+            if written_in:
+                last = min(written_in, key=self._order)
+                sketch, made = self._stage(name, written_in - {last}), self.placements.stages[last].store.buffers[0].name
+                if any(access.buffer.name == made for access in sketch.statement.accesses):
+                    inlined(sketch, Sketch.of(self.plain, last))
+            else:
+                sketch = Sketch.of(self.plain, name)
             self._stages[name, written_in] = sketch
         return self._stages[name, written_in].copy()
 
