@@ -249,7 +249,7 @@ class PlacementSearch:
         elif isinstance(rows, RowVectors) and rows.vector is not None and any(loop.name == rows.vector.loop for loop in sketch.loops):
             if name not in self._vectors:
                 self._vectors[name] = rows.default()["vectors"]
-            loop = joined(sketch, rows.run, rows.vector.loop)
+            loop = joined(sketch, rows.run, rows.vector.loop, group.loop if group.slides and name == group.result else "")
             lanes = sketch.split(loop, max(self._vectors[name], rows.phases.count if rows.phases.pay else 1) * rows.lanes, rows.lanes)[1]
             if rows.phases.pay:
                 lanes, phase = sketch.split(lanes, rows.phases.count)

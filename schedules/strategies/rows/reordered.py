@@ -50,12 +50,15 @@ def _seconds(rows: RowVectors, plain: Sequence[Part], machine: Processor) -> flo
     return estimated(numbered(sketch.parts()), machine.core).seconds
 
 
-def joined(sketch: Sketch, run: Run | None, loop: str) -> str:
-    """The loop that a run becomes: where strips are cut from one of its loops, what is left of it is part."""
+def joined(sketch: Sketch, run: Run | None, loop: str, apart: str = "") -> str:
+    """The loop that a run becomes: where strips are cut from one of its loops, what is left of it is part.
+
+    The loop `apart` stays, in which others stand, and so do those around it.
+    """
     for outer in () if run is None else reversed(run.loops[:-1]):
         names = [found.name for found in sketch.loops]
         place = names.index(loop)
-        if place == 0 or names[place - 1] != outer.loop:
+        if place == 0 or names[place - 1] != outer.loop or outer.loop == apart:
             break
         loop = sketch.fuse(outer.loop, loop)
     return loop
