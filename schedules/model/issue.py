@@ -137,6 +137,11 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         if access.writes and scatters.in_turn(statement, vector):
             each, run = min(float(lanes), vector.trips if vector is not None else 1.0), None
             again = often / ports.narrow
+        elif vector is not None and not access.writes and access.is_told(lane):
+            each, run, again = min(float(lanes), vector.trips), None, ports.loads * often / ports.gathers
+            if access.element * 8 < PICKED:  # nothing gathers these: a place comes out of a register, what stands there goes into one
+                again = often / ports.narrow
+                shuffles = 2 * vectors * each * again
         elif apart not in (0.0, 1.0) and not repeated:
             stored = access.writes and not access.reads
             beside = [loop for loop in path if loop is not vector and abs(moving.get(loop.name, 0.0)) == 1]

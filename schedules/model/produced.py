@@ -31,7 +31,7 @@ def copied(sketch: Sketch, buffer: str) -> Sketch:
     names = [f"{buffer}_copy.{place}" for place in range(len(use.extents))]
     terms: tuple[Terms, ...] = tuple({name: Term(1.0)} for name in names)
     offsets = (0,) * len(names)
-    read = use._replace(terms=terms, offsets=offsets)
+    read = use._replace(terms=terms, offsets=offsets, told=())
     write = read._replace(buffer=replace(use.buffer, name=f"{buffer}_copy", memory="heap"), reads=False, writes=True)
     statement = Statement(f"{buffer}_copy", 0, 0.0, (read, write), frozenset(names), False, 0.0, 8 * use.element)
     accesses = tuple(
@@ -61,6 +61,7 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
             inside = known[where] = _Inside.of(access, made, producer.statement)
         more.append(inside.statement)
         shifts = {name: float(offset) for walked, offset in zip(made.terms, access.offsets, strict=True) for name in walked}
+        unknown = {name for place in access.told for name in made.terms[place]}
         moves: dict[TermsKey, tuple[float, ...]] = {}
         for read, own in reads:  # what several copies read alike is read once
             if own not in moves:
@@ -69,7 +70,8 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
             terms, place = inside.moved(read, own)
             key = (read.buffer.name, offsets, place, read.writes)
             if key not in found:
-                found[key] = read._replace(terms=terms, offsets=offsets)
+                told = [place for place, walk in enumerate(read.terms) if place in read.told or not unknown.isdisjoint(walk)]
+                found[key] = read._replace(terms=terms, offsets=offsets, told=tuple(told))
         if len(found) > MOST_READS:
             sketch.statement = sketch.statement._replace(operations=math.inf)
             return

@@ -46,6 +46,7 @@ from tensorlang.schedules.model.operations import Operations
 from tensorlang.schedules.model.parts import Apart, Chosen, Loop, Part, Statement, slots_of
 from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, runs_of
 from tensorlang.schedules.rewriting.edit import loops
+from tensorlang.schedules.rewriting.small_tables import FEATURE, small_table
 
 
 def program(nest: Nest, dims: Mapping[str, int] | None = None) -> tuple[Part, ...]:
@@ -355,7 +356,9 @@ class _Reader:
     def _access(self, buffer: Buffer, index: tuple[Expr, ...], *, reads: bool, writes: bool, streams: bool = False) -> LinearAccess:
         extents, strides = self._shape(buffer)
         offsets, terms = zip(*map(self._index, index), strict=True) if index else ((), ())
-        access = LinearAccess(buffer, buffer.dtype.bytes, extents, strides, offsets, terms, reads, writes, streams)
+        held = small_table(buffer, index, (FEATURE,))  # where registers hold it; elsewhere lanes do not read it (`rows.lanes`)
+        told = () if held else tuple([place for place, part in enumerate(index) if reads_data(part)])
+        access = LinearAccess(buffer, buffer.dtype.bytes, extents, strides, offsets, terms, reads, writes, streams, told=told)
         return access._replace(runs=runs_of(access, self.around), asked=reads and buffer.name in self.hinted)
 
     def _shape(self, buffer: Buffer) -> tuple[tuple[float, ...], tuple[float, ...]]:

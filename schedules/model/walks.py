@@ -77,7 +77,8 @@ class LinearAccess(NamedTuple):
     """One read or write of an iteration, its index by dimension: a literal, and terms of loops.
 
     `extents` are the buffer's, those that only a call tells guessed; `strides` the bytes between neighbours along each dimension; `runs`
-    say how far it follows neighbours (`alone`); `asked`: hints ask for what it touches ahead.
+    say how far it follows neighbours (`alone`); `asked`: hints ask for what it touches ahead; `told`: the dimensions along which data tell
+    the place, so that the terms say no more than which loops move it.
     """
 
     buffer: Buffer
@@ -91,6 +92,11 @@ class LinearAccess(NamedTuple):
     streams: bool = False
     runs: Runs = (Run(1.0, math.inf),)
     asked: bool = False
+    told: tuple[int, ...] = ()
+
+    def is_told(self, loop: str) -> bool:
+        """Do data tell where an iteration of a loop moves it?"""
+        return any(loop in self.terms[place] for place in self.told)
 
     def alone(self, begun: float, streams: Followed) -> float:
         """The share of what is touched that no prefetcher brings: the first `begun` bytes of each run.
@@ -121,6 +127,7 @@ class LinearAccess(NamedTuple):
             self.streams,
             runs,
             self.asked,
+            self.told,
         )
 
     def steps(self) -> dict[str, float]:

@@ -110,12 +110,13 @@ class Abreast:
         least, found = alone * OTHER_WAY, self
         statement, each = sketch.statement, instructions(self.stage.store)
         copied = 1.0 if self.skew is None else statement.operations + len(statement.accesses)
+        gathers = any(access.told for access in statement.accesses)  # the next step waits for the last lane, and as long for a few
         for count in self._rows:
             for tile in self._tiles:
                 if self.skew is not None and each * count * tile > max(MOST_COPIED, each * ROWS[0] * TILES[0]):
                     continue
                 seconds = estimated(self._sketched(plain, count, tile), machine.core).seconds * (1 + CODE_COST * copied * count * tile)
-                if seconds < least:
+                if seconds < (least / OTHER_WAY if gathers and count > found.count > 0 else least):
                     least, found = seconds, replace(self, count=count, tile=tile)
         return found if self.skew is None else found.shared(least if found.count else alone, machine.core.fork)
 
