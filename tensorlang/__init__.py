@@ -7,6 +7,7 @@ kernels. Everything that a user types is importable from here; the parts that co
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from tensorlang.definition.elementary import (
@@ -117,6 +118,13 @@ _ON_USE = {
     "visualize": "tensorlang.codegen.pictures.page",
 }
 
+_SAID_ELSEWHERE = {
+    "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arcsin": "asin", "arctan": "atan", "arctan2": "atan2",
+    "astype": "cast", "clip": "clamp", "cumsum": "recurrence", "if_then_else": "select", "input": "placeholder", "iif": "select",
+    "power": "pow", "rint": "round", "tensor": "placeholder", "var": "dim", "where": "select",
+}  # fmt: skip
+"""What NumPy, torch, Halide and TVM call what has another name here."""
+
 __all__ = [
     "BuildError",
     "CallError",
@@ -216,7 +224,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     where = _ON_USE.get(name)
     if where is None:
-        raise AttributeError(f"module 'tensorlang' has no attribute {name!r}")
+        here = _SAID_ELSEWHERE.get(name)
+        said = "" if here is None else f"; use tl.{here}"
+        raise AttributeError(f"module 'tensorlang' has no attribute {name!r}{said}", name=name, obj=sys.modules[__name__])
     with _forks.loading:
         module = importlib.import_module(where)
     value = module if where == f"tensorlang.{name}" else getattr(module, name)

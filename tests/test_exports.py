@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import tensorlang as tl
 from tensorlang.ir.functions import FUNCTIONS
 
@@ -63,3 +65,16 @@ def test_importing_the_package_loads_no_compiler_and_no_tuner() -> None:
     code = f"import sys, tensorlang; sys.exit(' '.join(name for name in {heavy} if name in sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert found.stderr.strip() == ""
+
+
+@pytest.mark.parametrize(("elsewhere", "here"), tl._SAID_ELSEWHERE.items())
+def test_names_of_other_libraries_lead_to_those_of_this_one(elsewhere: str, here: str) -> None:
+    assert callable(getattr(tl, here))
+    assert elsewhere not in tl.__all__
+    with pytest.raises(AttributeError, match=f"has no attribute '{elsewhere}'; use tl.{here}"):
+        getattr(tl, elsewhere)
+
+
+def test_names_that_nobody_has_are_refused_as_python_refuses_them() -> None:
+    with pytest.raises(AttributeError, match="^module 'tensorlang' has no attribute 'nothing_of_the_kind'$"):
+        tl.nothing_of_the_kind  # noqa: B018 # type: ignore[attr-defined]
