@@ -297,3 +297,16 @@ def test_what_a_strip_computes_is_counted_as_its_nest_does(chosen: bool, strip: 
     assert len(sketched) > count - 1
     for name, times in sketched.items():
         assert times == pytest.approx(nest[name], rel=0.01)
+
+
+def test_strips_into_which_nothing_goes_in_the_end_are_tiled_as_strips() -> None:
+    """A scatter that is read there stays whole; what is left of the loop that was cut is no loop of the sum any more."""
+    rows, (p, q) = tl.dim("rows", 0, 3), (tl.reduce_axis(2, name="p"), tl.reduce_axis(2, name="q"))
+    first = tl.compute((5,), lambda i: tl.cast(1.0, "float32"), name="first")
+    last = tl.scatter(first, (p, q), lambda p, q: (p,), lambda p, q: tl.cast(p + q, "float32"), reduce="max", name="last")
+    whole = tl.compute((rows, 5), lambda i, j: tl.cast(last[j], "int8"), name="whole")
+    i = tl.reduce_axis(rows, name="i")
+    least = tl.compute((5,), lambda j: tl.min(whole[i, j], axis=i, where=2 * i >= 5), name="least")
+    strategy = choose(least, target("x86-64-v3"), 1)
+    points = [point for point in strategy.space.sample(np.random.default_rng(0), 12) if point.get("stages") == "placed"]
+    assert points and not any(strategy.schedule(point).faults for point in points)

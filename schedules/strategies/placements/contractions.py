@@ -95,8 +95,9 @@ class PlacedContraction:
         """Append the directives of a point to a schedule in which strips are cut; a member of a strip (not `alone`) gets no threads."""
         stage = stage_named(s.nest, self.tile.stage.name)
         own = {**self._default, **(config if not prefix else {})}
-        whole = standing(s.nest, stage)[0] in {loop.loop for loop in stage.loops}
-        if alone and whole:
+        loops = {loop.loop for loop in stage.loops}
+        whole = standing(s.nest, stage)[0] in loops and loops >= {loop.loop for loop in self.tile.stage.loops}
+        if alone and whole:  # no strips are cut, into which nothing may have gone in the end
             self.tile.schedule(s, own)
             return
         plain, before = parts_of(s.nest), len(s.directives)
