@@ -16,6 +16,7 @@ from tensorlang.ir import Nest
 from tensorlang.schedules.directives.hoist import Hoist
 from tensorlang.schedules.directives.separate import Separate
 from tensorlang.schedules.directives.share import Share
+from tensorlang.schedules.directives.trim import Trim
 from tests.oracle.dependences import Needs
 from tests.oracle.flow import TooMuch
 from tests.oracle.marks import marked, unmarked
@@ -24,8 +25,8 @@ from tests.oracle.question import dependences, violation
 from .effort import sizes_of, work
 from .replay import unproved
 
-EARLY: Final = (Hoist, Separate, Share)
-"""What computes something early takes its mark to where no instance is."""
+ELSEWHERE: Final = (Hoist, Separate, Share, Trim)
+"""What computes something early, or for nobody with the rest of its tile, takes its mark to where no instance is."""
 WORK: Final = 600
 """Stores that a nest may run to be judged: about as long as the other oracles take."""
 
@@ -47,9 +48,7 @@ class Forward:
         before = self.shadow
         if before is None:
             return
-        if any(
-            isinstance(directive, Hoist | Separate | Share) for directive in directives
-        ):  # what comes early is marked where no instance is
+        if any(isinstance(directive, ELSEWHERE) for directive in directives):
             self.shadow = None
             return
         self.shadow = self.taken(before, directives, proved=False)
