@@ -27,11 +27,10 @@ from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.rules import conjunction
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Compare, Expr, For, If, Nest, Select, Stmt, Unary, block
-from tensorlang.ir.dtype import INT64
-from tensorlang.ir.linear import Linear, expression, linear
+from tensorlang.ir.linear import Linear, below_zero, expression, linear
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, dtype_of, map_children, map_expressions, map_statements, reads_data, substatements
+from tensorlang.ir.traverse import axes_of, map_children, map_expressions, map_statements, reads_data, substatements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.legality.accesses import facts_of
 from tensorlang.schedules.legality.narrowing import extremum
@@ -117,12 +116,11 @@ def _bounds(nest: Nest, stmt: Stmt, loop: For, around: Sequence[str], moving: Se
 
 
 def _bound(nest: Nest, condition: Expr, loop: For, around: Sequence[str], moving: Sequence[For]) -> Bound | None:
-    match condition:
-        case Compare("lt" | "le" as op, left, right) | Compare("gt" | "ge" as op, right, left) if _is_index(left) and _is_index(right):
-            slack = linear(right).plus(linear(left), -1).plus(Linear(1 if op in ("le", "ge") else 0))  # above 0 where it holds
-        case _:
-            return None
-    slack = linear(expand(nest, expression(slack), (*around, loop.loop, *(part.loop for part in moving))))
+    form = None if reads_data(condition) else below_zero(condition)
+    if form is None:
+        return None
+    above = expression(form.times(-1))  # above 0 where it holds
+    slack = linear(expand(nest, above, (*around, loop.loop, *(part.loop for part in moving))))
     axis = Axis(loop.loop)
     factor = slack.terms.get(axis, 0)
     rest = slack.plus(Linear(0, {axis: factor}), -1)
@@ -133,11 +131,6 @@ def _bound(nest: Nest, condition: Expr, loop: For, around: Sequence[str], moving
         return Bound(condition, simplify(Binary("add", Binary("floordiv", most, ir.const(factor)), ir.const(1))), from_below=True)
     end = Binary("floordiv", Binary("sub", _negated(most), ir.const(1 + factor)), ir.const(-factor))
     return Bound(condition, simplify(end), from_below=False)
-
-
-def _is_index(expr: Expr) -> bool:
-    """Is it over axes and dims alone?"""
-    return dtype_of(expr) == INT64 and not reads_data(expr)
 
 
 def _leaves_some(bound: Bound, loop: For, facts: Sequence[Expr]) -> bool:

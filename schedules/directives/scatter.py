@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tensorlang.algebra.bounds import conjuncts
+from tensorlang.algebra.identities import chosen_where
 from tensorlang.algebra.rules import conjunction
 from tensorlang.ir import Axis, Cast, Compare, Const, Expr, For, If, Nest, Select, Stmt, Store
 from tensorlang.ir.dtype import INT64
@@ -55,7 +56,7 @@ class Scatter(Directive):
         require_no_vector(loops_on(whole), self.loop, self.stage)
         self._require_free(nest, store, inside)
         asked = [cond for part in inside if isinstance(part, If) for cond in conjuncts((part.cond,))]
-        equation, place = self._place(nest, loop, [*asked, *_choices(store)])
+        equation, place = self._place(nest, loop, [*asked, *chosen_where(store)])
         values = {self.loop: place}
 
         def rebuilt(part: Stmt) -> Stmt:
@@ -68,7 +69,7 @@ class Scatter(Directive):
                 case _:
                     known = Compare("le", loop.lo, place), Compare("lt", place, loop.hi)
                     of_element = [cond for cond in asked if self.loop in closure(nest, axes_of(cond))]
-                    left = [substitute(cond, values) for cond in (*of_element, *_choices(store)) if cond != equation]
+                    left = [substitute(cond, values) for cond in (*of_element, *chosen_where(store)) if cond != equation]
                     index, own = (tuple(substitute(one, values) for one in some) for some in (store.index, _chosen(store)))
                     element: Stmt = replace(store, index=index, values=own)
                     return If(conjunction(known), If(conjunction(left), element) if left else element)
@@ -130,18 +131,6 @@ def _is_axis(expr: Expr, loop: For) -> bool:
             return False
 
 
-def _choices(store: Store) -> list[Expr]:
-    """The conditions of a choice between what is combined and the identity, of all results alike."""
-    assert store.reducer is not None
-    first = store.values[0]
-    if not isinstance(first, Select):
-        return []
-    for value, identity in zip(store.values, store.reducer.identities, strict=True):
-        if not isinstance(value, Select) or value.cond != first.cond or value.no != identity:
-            return []
-    return conjuncts((first.cond,))
-
-
 def _chosen(store: Store) -> tuple[Expr, ...]:
     """What is combined where a choice holds."""
-    return tuple(value.yes if isinstance(value, Select) else value for value in store.values) if _choices(store) else store.values
+    return tuple(value.yes if isinstance(value, Select) else value for value in store.values) if chosen_where(store) else store.values

@@ -63,9 +63,9 @@ def _soonest(condition: Expr, ranges: dict[str, tuple[Expr, Expr]]) -> Iterator[
     form = below_zero(condition)
     if form is not None and all(isinstance(atom, Axis) or not axes_of(atom) & ranges.keys() for atom in form.terms):
         at = {axis: first if form.terms.get(Axis(axis), 0) > 0 else last for axis, (first, last) in ranges.items()}
-        found = map_children(condition, lambda side: substitute(side, at))
-        if axes_of(simplify(found)):
-            yield simplify(found)
+        found = simplify(map_children(condition, lambda side: substitute(side, at)))
+        if axes_of(found):
+            yield found
 
 
 def _summed(stmt: Alloc) -> Stmt | None:

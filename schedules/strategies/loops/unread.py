@@ -41,10 +41,11 @@ def trim_unread(s: Schedule, machine: Processor) -> Schedule:
 
 def _trimmed(s: Schedule, buffers: Sequence[Buffer]) -> Schedule:
     """The schedule without what nobody reads of some tensors; itself where there is nothing of that kind."""
-    trial = s.copy()
+    trial, found = s.copy(), list(accesses(s.nest.body))
     for buffer in buffers:
-        for loop in _loops(trial.nest, buffer):
-            trial.attempt(Trim(loop))
+        for loop in _loops(trial.nest, buffer, found):
+            if trial.attempt(Trim(loop)):
+                found = list(accesses(trial.nest.body))
     return s if trial.directives == s.directives else trial
 
 
@@ -53,9 +54,9 @@ def _is_made(nest: Nest, buffer: Buffer) -> bool:
     return any(buffer in store.buffers and not all(isinstance(value, Load) for value in store.values) for store in stores(nest.body))
 
 
-def _loops(nest: Nest, buffer: Buffer) -> Iterator[str]:
+def _loops(nest: Nest, buffer: Buffer, found: Sequence[Access]) -> Iterator[str]:
     """The loops that compute a tensor of which every read is under an order of indices; those of a tile that are asked inside."""
-    read = [access for access in accesses(nest.body) if access.buffer == buffer and not access.writes]
+    read = [access for access in found if access.buffer == buffer and not access.writes]
     if read and all(map(_is_cut, read)):
         for store in stores(nest.body):
             if buffer in store.buffers and (store.reducer is not None or buffer.memory != "register"):
