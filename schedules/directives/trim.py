@@ -104,8 +104,9 @@ class Trim(Directive):
         """`form < 0` as a comparison of sums, of the axes that loops were made of where they are whole."""
         names = frozenset(loop.loop for loop in loops_on(path_to_loop(nest, self.loop)))
         whole = linear(contracted(nest, expression(form), names))
-        left = Linear(0, {atom: factor for atom, factor in whole.terms.items() if factor > 0})
-        right = Linear(-1 - whole.constant, {atom: -factor for atom, factor in whole.terms.items() if factor < 0})
+        terms = sorted(whole.terms.items(), key=repr)  # the same in every process, as sets are not
+        left = Linear(0, {atom: factor for atom, factor in terms if factor > 0})
+        right = Linear(-1 - whole.constant, {atom: -factor for atom, factor in terms if factor < 0})
         return Compare("le", expression(left), expression(right))
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -187,3 +190,21 @@ def test_sums_of_a_triangle_run_along_it(said: str) -> None:
     s.vectorize(s.split("k", 8)[1])
     assert "for k_o in range(maximum(0, (i + 5) // 8 - 3), minimum(8, i // 8 + 1)):" in print_nest(lower(s.nest, target("x86-64-v3")))
     check(s, rtol=2e-4)
+
+
+def test_the_nest_is_the_same_in_every_process() -> None:
+    code = """
+import tensorlang as tl
+from tests.schedules.test_trim import attention
+
+s = tl.Schedule(attention("corner"))
+s.trim("E.j")
+s.tile("S.i", "S.j", 4, 8)
+s.trim("S.j_o")
+print(s)
+"""
+    found = {
+        subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
+        for seed in "1234"
+    }
+    assert len(found) == 1
