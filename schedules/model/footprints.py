@@ -201,8 +201,13 @@ def scope(parts: tuple[Part, ...], loop: Loop | None = None) -> LoopScope:
 
 
 def _point(access: LinearAccess, place: int) -> BufferFootprint:
-    sides = tuple(DimensionSpan(float(offset), 1.0, 1.0, 1.0) for offset in access.offsets)
-    return BufferFootprint(access, sides, access.reads, access.writes, access.streams, place, access.buffer.name)
+    """What one iteration touches: all between the first and the last tap."""
+    sides = []
+    for places, extent in zip(zip(*access.taps, strict=True), access.extents, strict=True):
+        first = min(places)
+        span = 1.0 if len(places) == 1 else float(min(max(places) - first + 1, max(extent, 1.0)))
+        sides.append(DimensionSpan(float(first), span, span, 1.0))
+    return BufferFootprint(access, tuple(sides), access.reads, access.writes, access.streams, place, access.buffer.name)
 
 
 def _merged(boxes: Sequence[BufferFootprint], inside: frozenset[str]) -> tuple[BufferFootprint, ...]:

@@ -84,6 +84,6 @@ def _fails(access: LinearAccess, statement: Statement, path: tuple[Loop, ...], s
     if not own.loop or own.lanes > store.vector.lanes:
         return bool(own.loop)
     place, lanes = own.dimension, store.vector.lanes
-    inside = {one.name for one in path} - {own.loop}
+    inside, stored_at = {one.name for one in path} - {own.loop}, store.access.taps[0][place]
     steps = [term.coefficient for name, term in access.terms[place].items() if name in inside]
-    return any(step % lanes for step in (*steps, access.offsets[place] - store.access.offsets[place]))
+    return any(step % lanes for step in (*steps, *(tap[place] - stored_at for tap in access.taps)))

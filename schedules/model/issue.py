@@ -19,7 +19,6 @@ from tensorlang.schedules.model.latencies import FORWARDED
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Part, Statement, paths, statements
 from tensorlang.schedules.model.touched import (
-    alike,
     crossings,
     elements_of,
     evict,
@@ -118,8 +117,8 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     waiting, farthest, moved, handed, guarded = 0.0, 1.0, 0.0, 0.0, 0.0
     masked_load = masked_load_slots(statement, copies, vector, around, machine)
     unread: dict[object, float] = {}
-    for access, offsets in alike(statement):
-        moving = access.steps()
+    for access in statement.accesses:
+        offsets, moving = access.taps, access.steps()
         stride = 0.0 if serial is None else moving.get(serial.name, 0.0)
         vectors = elements_of(access, offsets, copies, lane)
         if vectors > 1 and not access.writes:
@@ -128,7 +127,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
             unread[place] -= vectors
         own = recurrences.own_store(statement, access.buffer.name) if statement.carried and not access.writes else None
         if own is not None and own.terms == access.terms:  # what the body wrote itself is in registers
-            vectors = elements_of(access, {*offsets, own.offsets}, copies, lane) - elements_of(own, {own.offsets}, copies, lane)
+            vectors = elements_of(access, {*offsets, *own.taps}, copies, lane) - elements_of(own, own.taps, copies, lane)
         apart = 0.0 if vector is None else abs(moving.get(vector.name, 0.0))
         if apart and any(abs(moving.get(loop.name, 0.0)) == 1 for loop in products):  # products lie side by side, those of a lane first
             apart = 1.0
@@ -156,7 +155,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
             elif run is not None:  # the rows that lie side by side are turned in registers, and stored as runs of so many elements
                 each = wide / min(wide, run.trips)
                 shuffles = vectors * (math.log2(wide / each) + each - 1)
-                if len(statement.accesses) > 1:  # what registers hold is written while the next tile is summed
+                if statement.touched > 1:  # what registers hold is written while the next tile is summed
                     placed = PLACED if access.buffer.memory == "argument" else machine.line
                     crossing = crossings(access, moving, run.name, offsets, wide / each, machine.line, placed)
                     split[access.buffer.name] = crossing * machine.line / (wide / each * access.element)
@@ -226,7 +225,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
 def _slides(access: LinearAccess, statement: Statement, machine: Machine) -> bool:
     """Are its registers as long as lines, and taken out of neighbouring ones where they are read a few elements on?"""
     whole = access.element * 8 == statement.bits and machine.vector_bits == 8 * machine.line
-    return whole and not access.writes and bool(access.offsets)
+    return whole and not access.writes and bool(access.terms)
 
 
 class _Moves(NamedTuple):

@@ -54,7 +54,7 @@ class Apart(NamedTuple):
 class Statement(NamedTuple):
     """One instance of a stage: issue slots of its arithmetic, its accesses to memory, the loops that its result moves with.
 
-    In each iteration of the loops `moving` the result is another one.
+    Accesses that move alike are one. In each iteration of the loops `moving` the result is another one.
 
     `combines`: it adds to what the last iteration left, by `joining` operations (a product is added by the instruction that makes
     it); `bits` of its widest element decide how many lanes a vector has; `conditions`: the loops that each condition on loops alone asks;
@@ -86,6 +86,11 @@ class Statement(NamedTuple):
     told: frozenset[str] = frozenset()
     sure: frozenset[str] = frozenset()
     jumps: int = 0
+
+    @property
+    def touched(self) -> int:
+        """How many elements it reads and writes."""
+        return sum(len(access.taps) for access in self.accesses)
 
     def over(self, follow: Callable[[frozenset[str]], frozenset[str]]) -> Statement:
         """The statement with its conditions and operations over what loops become; not its accesses, nor what its result moves with."""

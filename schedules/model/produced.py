@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
 from tensorlang.schedules.model.parts import Loop, Statement
 from tensorlang.schedules.model.sketch import Sketch, made_of
-from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, TermsKey, added, follow, key_of
+from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, TermsKey, added, follow, gathered
 from tensorlang.system.lazy import cached_property
 
 MOST_READS: Final = 512
@@ -30,8 +30,7 @@ def copied(sketch: Sketch, buffer: str) -> Sketch:
     use = next(access for access in sketch.statement.accesses if access.buffer.name == buffer and not access.writes)
     names = [f"{buffer}_copy.{place}" for place in range(len(use.extents))]
     terms: tuple[Terms, ...] = tuple({name: Term(1.0)} for name in names)
-    offsets = (0,) * len(names)
-    read = use._replace(terms=terms, offsets=offsets, told=())
+    read = use._replace(terms=terms, taps=((0,) * len(names),), told=())
     write = read._replace(buffer=replace(use.buffer, name=f"{buffer}_copy", memory="heap"), reads=False, writes=True)
     statement = Statement(f"{buffer}_copy", 0, 0.0, (read, write), frozenset(names), False, 0.0, 8 * use.element)
     accesses = tuple(
@@ -47,32 +46,28 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
     if math.isinf(sketch.statement.operations):
         return
     made = _written(producer, [sketch])
-    reads = [(access, _where(access.terms)) for access in producer.statement.accesses if access is not made]
+    reads = [access for access in producer.statement.accesses if access is not made]
     found: dict[tuple[object, ...], LinearAccess] = {}
     more: list[Statement] = []
-    known: dict[TermsKey, _Inside] = {}
+
+    def add(key: tuple[object, ...], access: LinearAccess) -> None:
+        old = found.get(key)
+        found[key] = access if old is None else old._replace(taps=tuple(dict.fromkeys((*old.taps, *access.taps))))
+
     for access in sketch.statement.accesses:
-        where = _where(access.terms)
         if access.buffer.name != made.buffer.name:
-            found.setdefault((access.buffer.name, access.offsets, where, access.writes), access)
+            add((access.buffer.name, _where(access.terms), access.writes), access)
             continue
-        inside = known.get(where)
-        if inside is None:
-            inside = known[where] = _Inside.of(access, made, producer.statement)
-        more.append(inside.statement)
-        shifts = {name: float(offset) for walked, offset in zip(made.terms, access.offsets, strict=True) for name in walked}
+        axes = {name: terms for walked, terms in zip(made.terms, access.terms, strict=True) for name in walked}
+        more += [producer.statement.over(partial(_where_read, axes=axes))] * len(access.taps)
+        shifts = [{name: float(at) for walked, at in zip(made.terms, tap, strict=True) for name in walked} for tap in access.taps]
         unknown = {name for place in access.told for name in made.terms[place]}
-        moves: dict[TermsKey, tuple[float, ...]] = {}
-        for read, own in reads:  # what several copies read alike is read once
-            if own not in moves:
-                moves[own] = _moves(read, shifts)
-            offsets = tuple([int(offset + move) for offset, move in zip(read.offsets, moves[own], strict=True)])
-            terms, place = inside.moved(read, own)
-            key = (read.buffer.name, offsets, place, read.writes)
-            if key not in found:
-                told = [place for place, walk in enumerate(read.terms) if place in read.told or not unknown.isdisjoint(walk)]
-                found[key] = read._replace(terms=terms, offsets=offsets, told=tuple(told))
-        if len(found) > MOST_READS:
+        for read in reads:  # what several copies read alike is read once
+            taps = dict.fromkeys(tap for shift in shifts for tap in _shifted(read, shift))
+            terms = tuple([follow(part, axes) for part in read.terms])
+            told = [place for place, walk in enumerate(read.terms) if place in read.told or not unknown.isdisjoint(walk)]
+            add((read.buffer.name, _where(terms), read.writes), read._replace(terms=terms, taps=tuple(taps), told=tuple(told)))
+        if sum(len(access.taps) for access in found.values()) > MOST_READS:
             sketch.statement = sketch.statement._replace(operations=math.inf)
             return
     sketch.statement = _with_all(sketch.statement, more)._replace(accesses=tuple(found.values()))
@@ -81,28 +76,6 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
 def _where(terms: Sequence[Terms]) -> TermsKey:
     """Terms as a key, in an order of their own."""
     return tuple([tuple(sorted(part.items())) for part in terms])
-
-
-@dataclass(frozen=True)
-class _Inside:
-    """A producer where a stage reads it at a place that moves with loops in one way: all taps of a stencil share one."""
-
-    axes: Mapping[str, Terms]
-    statement: Statement
-    known: dict[TermsKey, tuple[tuple[Terms, ...], TermsKey]] = field(default_factory=dict, compare=False)
-
-    @classmethod
-    def of(cls, access: LinearAccess, made: LinearAccess, statement: Statement) -> _Inside:
-        """What the loops of the producer are made of at a read of it."""
-        axes = {name: terms for walked, terms in zip(made.terms, access.terms, strict=True) for name in walked}
-        return cls(axes, statement.over(partial(_where_read, axes=axes)))
-
-    def moved(self, read: LinearAccess, where: TermsKey) -> tuple[tuple[Terms, ...], TermsKey]:
-        """The terms of what the producer reads."""
-        if where not in self.known:
-            terms = tuple([follow(part, self.axes) for part in read.terms])
-            self.known[where] = terms, _where(terms)
-        return self.known[where]
 
 
 def _with_all(statement: Statement, more: Sequence[Statement]) -> Statement:
@@ -137,12 +110,11 @@ def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: b
     if box is None:
         return None
     for reader, own in zip(readers, inside, strict=True):
-        reader.statement = reader.statement._replace(accesses=tuple(box.read(reader.statement.accesses, names, own)))
+        reader.statement = reader.statement._replace(accesses=gathered(box.read(reader.statement.accesses, names, own)))
     axes, shifts, trips = box.axes, box.shifts, box.trips
     statement = producer.statement.over(partial(made_of, axes=axes))
-    moved = _Moved(axes, shifts)
-    accesses = (box.own(access) if access.buffer.name in names else moved.of(access) for access in producer.statement.accesses)
-    statement = statement._replace(accesses=tuple(accesses))
+    accesses = (box.own(access) if access.buffer.name in names else _moved(access, axes, shifts) for access in producer.statement.accesses)
+    statement = statement._replace(accesses=gathered(accesses))
     loops = (loop._replace(trips=trips.get(loop.name, loop.trips)) for loop in producer.loops)
     first = {at: turns, **{name: side.reach for own, side in zip(made[0].terms, box.sides, strict=True) for name in own}}
     return Sketch(statement, [loop for loop in loops if loop.trips > 1 or loop.name not in trips], first=first)
@@ -201,35 +173,31 @@ class _Box:
     def own(self, access: LinearAccess) -> LinearAccess:
         """How the producer writes the storage of one of the tensors, or reads it, as a recurrence does."""
         trips = self.trips
-        return self._stored(access, [{name: term for name, term in own.items() if trips[name] > 1} for own in access.terms], access.offsets)
+        return self._stored(access, [{name: term for name, term in own.items() if trips[name] > 1} for own in access.terms], access.taps)
 
     def read(self, accesses: Iterable[LinearAccess], names: Collection[str], inside: Collection[str]) -> Iterator[LinearAccess]:
         """The accesses of a reader whose loops `inside` move the box's elements, those of the tensors `names` in the storage."""
-        known: dict[tuple[str, bool, TermsKey], LinearAccess] = {}
         for access in accesses:
             if access.buffer.name not in names:
                 yield access
                 continue
-            key = access.buffer.name, access.writes, key_of(access.terms)
-            if key not in known:
-                terms: list[Terms] = [{name: term for name, term in own.items() if name in inside} for own in access.terms]
-                known[key] = self._stored(access, terms, access.offsets)
-            offsets = tuple([int(offset - side.low) for offset, side in zip(access.offsets, self.sides, strict=True)])
-            yield known[key]._replace(offsets=offsets)
+            terms: list[Terms] = [{name: term for name, term in own.items() if name in inside} for own in access.terms]
+            taps = [tuple([int(at - side.low) for at, side in zip(tap, self.sides, strict=True)]) for tap in access.taps]
+            yield self._stored(access, terms, taps)
 
     @cached_property
     def _extents(self) -> tuple[float, ...]:
         """Those of the storage."""
         return tuple(min(side.reach + side.step * (self.turns - 1), most) for side, most in zip(self.sides, self.made.extents, strict=True))
 
-    def _stored(self, access: LinearAccess, terms: Sequence[Terms], offsets: Sequence[int]) -> LinearAccess:
+    def _stored(self, access: LinearAccess, terms: Sequence[Terms], taps: Iterable[tuple[int, ...]]) -> LinearAccess:
         buffer, extents, strides = replace(access.buffer, memory="heap"), self._extents, [float(access.element)]
         for extent in reversed(extents[1:]):
             strides.append(strides[-1] * extent)
         moved = [
             added((own, 1), ({self.kept: Term(side.step)} if side.step else {}, 1)) for own, side in zip(terms, self.sides, strict=True)
         ]
-        return access._replace(buffer=buffer, extents=extents, strides=tuple(reversed(strides)), terms=tuple(moved), offsets=tuple(offsets))
+        return access._replace(buffer=buffer, extents=extents, strides=tuple(reversed(strides)), terms=tuple(moved), taps=tuple(taps))
 
 
 def _box(
@@ -250,7 +218,7 @@ def _box(
         outer = [{loop: term for loop, term in use.terms[place].items() if loop not in inside} for use, _ in uses]
         if any(other != outer[0] for other in outer):
             return None
-        ends = [_ends(use.terms[place], own, use.offsets[place]) for use, own in uses]
+        ends = [_ends(use.terms[place], own, [tap[place] for tap in use.taps]) for use, own in uses]
         low = min(first for first, _ in ends)
         reach = min(1 + max(last for _, last in ends) - low, whole)
         sides.append(_Side(outer[0], low, reach, abs(outer[0][kept].coefficient) if kept in outer[0] else 0.0))
@@ -273,29 +241,18 @@ def _has(sketch: Sketch, loop: str) -> bool:
     return any(found.name == loop for found in sketch.loops)
 
 
-def _ends(terms: Terms, trips: Mapping[str, float], offset: float) -> tuple[float, float]:
-    """The first and the last element that loops of so many trips reach along a dimension."""
+def _ends(terms: Terms, trips: Mapping[str, float], taps: Collection[int]) -> tuple[float, float]:
+    """The first and the last element that loops of so many trips reach along a dimension, from some places of it."""
     ways = [term.coefficient * (trips[name] - 1) for name, term in terms.items() if name in trips]
-    return offset + sum(min(0.0, way) for way in ways), offset + sum(max(0.0, way) for way in ways)
+    return min(taps) + sum(min(0.0, way) for way in ways), max(taps) + sum(max(0.0, way) for way in ways)
 
 
-@dataclass(frozen=True)
-class _Moved:
-    """Accesses whose loops are made of others, and shifted: by the same where they walk alike, as all taps of a window do."""
-
-    axes: Mapping[str, Terms]
-    shifts: Mapping[str, float]
-    known: dict[TermsKey, tuple[tuple[Terms, ...], tuple[float, ...]]] = field(default_factory=dict, compare=False)
-
-    def of(self, access: LinearAccess) -> LinearAccess:
-        """Where it is then."""
-        key = key_of(access.terms)
-        if key not in self.known:
-            self.known[key] = tuple([follow(terms, self.axes) for terms in access.terms]), _moves(access, self.shifts)
-        terms, moves = self.known[key]
-        return access._replace(terms=terms, offsets=tuple([int(at + move) for at, move in zip(access.offsets, moves, strict=True)]))
+def _moved(access: LinearAccess, axes: Mapping[str, Terms], shifts: Mapping[str, float]) -> LinearAccess:
+    """An access whose loops are made of others, and shifted."""
+    return access._replace(terms=tuple([follow(terms, axes) for terms in access.terms]), taps=tuple(_shifted(access, shifts)))
 
 
-def _moves(access: LinearAccess, shifts: Mapping[str, float]) -> tuple[float, ...]:
-    """How far an access moves along each dimension where its loops are shifted."""
-    return tuple([sum([term.coefficient * shifts.get(name, 0.0) for name, term in terms.items()]) for terms in access.terms])
+def _shifted(access: LinearAccess, shifts: Mapping[str, float]) -> list[tuple[int, ...]]:
+    """The taps of an access whose loops are shifted."""
+    moves = [sum([term.coefficient * shifts.get(name, 0.0) for name, term in terms.items()]) for terms in access.terms]
+    return [tuple([int(at + move) for at, move in zip(tap, moves, strict=True)]) for tap in access.taps]

@@ -44,7 +44,7 @@ from tensorlang.schedules.model.hints import hinted
 from tensorlang.schedules.model.latencies import latencies
 from tensorlang.schedules.model.operations import Operations
 from tensorlang.schedules.model.parts import Apart, Chosen, Loop, Part, Statement, slots_of
-from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, runs_of
+from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, gathered, runs_of
 from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.rewriting.small_tables import FEATURE, small_table
 
@@ -313,11 +313,10 @@ class _Reader:
         joining += counted.count(result for result in results if result not in plain)
         longest = max((counted.count((result,)) for result in results), default=0.0)
         writes = [self._access(buffer, store.index, reads=combines, writes=True, streams=store.stream) for buffer in store.buffers]
-        accesses = (*counted.reads.values(), *writes)
         bits = max(access.buffer.dtype.bits for access in (*read, *writes))  # where it writes is computed in lanes of 64 bits anyway
         moving = frozenset(name for access in writes for terms in access.terms for name in terms)
         moving = moving.union(*(self.made.get(buffer.name, ()) for buffer in store.buffers))
-        kept = tuple(access for access in accesses if access.buffer.memory != "register")
+        kept = gathered(access for access in (*read, *writes) if access.buffer.memory != "register")
         return Statement(
             store.stage,
             self.count,
@@ -358,7 +357,7 @@ class _Reader:
         offsets, terms = zip(*map(self._index, index), strict=True) if index else ((), ())
         held = small_table(buffer, index, (FEATURE,))  # where registers hold it; elsewhere lanes do not read it (`rows.lanes`)
         told = () if held else tuple([place for place, part in enumerate(index) if reads_data(part)])
-        access = LinearAccess(buffer, buffer.dtype.bytes, extents, strides, offsets, terms, reads, writes, streams, told=told)
+        access = LinearAccess(buffer, buffer.dtype.bytes, extents, strides, (offsets,), terms, reads, writes, streams, told=told)
         return access._replace(runs=runs_of(access, self.around), asked=reads and buffer.name in self.hinted)
 
     def _shape(self, buffer: Buffer) -> tuple[tuple[float, ...], tuple[float, ...]]:

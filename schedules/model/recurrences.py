@@ -56,7 +56,7 @@ def chains(statement: Statement, around: Sequence[Loop], path: Sequence[Loop], c
 def _carrier(write: LinearAccess, offsets: tuple[int, ...], order: list[str]) -> tuple[str, float, Collection[str]] | None:
     """The loop along which a chain runs, how many of its steps a step of the chain takes, and the loops of the same index."""
     found: list[tuple[int, float, Collection[str]]] = []
-    for terms, here, there in zip(write.terms, write.offsets, offsets, strict=True):
+    for terms, here, there in zip(write.terms, write.taps[0], offsets, strict=True):
         apart = abs(here - there)
         places = [(order.index(name), abs(term.coefficient)) for name, term in terms.items() if name in order]
         if apart and places:

@@ -50,7 +50,7 @@ def waits(loop: Loop, machine: Machine) -> Iterator[tuple[int, float]]:
 def _slots(statement: Statement, path: tuple[Loop, ...], machine: Machine) -> float:
     """What a statement issues in an iteration, about."""
     lanes = machine.lanes(statement.bits)
-    each = statement.operations - sum(part.operations for part in statement.apart) + len(statement.accesses)
+    each = statement.operations - sum(part.operations for part in statement.apart) + statement.touched
     return each * math.prod(one.trips / lanes if one.kind == "vector" else one.trips for one in path)
 
 

@@ -15,13 +15,13 @@ points can be compared before one of them is made. The steps are those of a sche
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace as replaced
 from functools import partial
 from typing import Final
 
 from tensorlang.schedules.model.parts import Loop, Part, Statement, paths
-from tensorlang.schedules.model.walks import Around, LinearAccess, Runs, Term, Terms, TermsKey, follow, key_of, runs_of
+from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, follow, runs_of
 
 PACKED: Final = "_pack"
 """What the names of packed copies end with."""
@@ -139,7 +139,7 @@ class Sketch:
         """
         uses = [access for access in self.statement.accesses if access.buffer.name == buffer and not access.writes]
         uses = [access for access in uses if not along or any(along in terms for terms in access.terms)]
-        if not uses or any(other.terms != uses[0].terms or other.offsets != uses[0].offsets for other in uses):
+        if len(uses) != 1 or len(uses[0].taps) != 1:
             return  # `pack` copies what all uses read alike; of an operand that is read in two ways, the panel before may have taken all
         use = uses[0]
         inside = [loop for loop in self.inside(at) if any(loop.name in terms for terms in use.terms)]
@@ -153,7 +153,9 @@ class Sketch:
         taken = {access.buffer.name for access in self.statement.accesses}
         name = f"{buffer}{PACKED}" if f"{buffer}{PACKED}" not in taken else f"{buffer}_1{PACKED}"
         memory = replaced(use.buffer, name=name, memory="heap")
-        packed = LinearAccess(memory, use.element, extents, tuple(reversed(strides)), (0,) * len(inside), terms, reads=True, writes=False)
+        packed = LinearAccess(
+            memory, use.element, extents, tuple(reversed(strides)), ((0,) * len(inside),), terms, reads=True, writes=False
+        )
         kept = tuple(packed if access in uses else access for access in self.statement.accesses)
         self.statement = self.statement._replace(accesses=kept)
         if not copied:
@@ -225,16 +227,13 @@ class Sketch:
         return self.loops[self._find(at)[0] + 1 :] if at else self.loops
 
     def _substitute(self, axes: Mapping[str, Terms]) -> None:
-        """Follow loops that are made of others; equal terms, of which the reads of a window have many, once."""
-        old, known = axes.keys(), dict[TermsKey, tuple[Terms, ...]]()
+        """Follow loops that are made of others."""
+        old = axes.keys()
 
         def followed(access: LinearAccess) -> LinearAccess:
             if all(map(old.isdisjoint, access.terms)):
                 return access
-            key = key_of(access.terms)
-            if key not in known:
-                known[key] = tuple([follow(terms, axes) for terms in access.terms])
-            return access.over(known[key], access.runs)
+            return access.over(tuple([follow(terms, axes) for terms in access.terms]), access.runs)
 
         accesses = tuple([followed(access) for access in self.statement.accesses])
         self.statement = _followed(self.statement, axes)._replace(accesses=accesses)
@@ -321,14 +320,5 @@ def _numbered(parts: Sequence[Part], around: list[Around], places: Iterator[int]
         if isinstance(part, Loop):
             yield part._replace(body=tuple(_numbered(part.body, [*around, (part.name, part.trips, part.kind)], places)))
         else:
-            yield part._replace(place=next(places), accesses=tuple(_along(part.accesses, around)))
-
-
-def _along(accesses: Iterable[LinearAccess], around: Sequence[Around]) -> Iterator[LinearAccess]:
-    """Accesses with the runs that they touch, which all taps of a window have in common."""
-    known: dict[tuple[object, ...], Runs] = {}
-    for access in accesses:
-        key = access.element, access.strides, key_of(access.terms)
-        if key not in known:
-            known[key] = runs_of(access, around)
-        yield access.over(access.terms, known[key])
+            accesses = tuple([access.over(access.terms, runs_of(access, around)) for access in part.accesses])
+            yield part._replace(place=next(places), accesses=accesses)

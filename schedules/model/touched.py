@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from tensorlang.schedules.model.machine import Machine
@@ -14,15 +14,6 @@ SHIFTED: Final = 4
 """Bytes by multiples of which one instruction takes a register out of two, on every processor whose registers are as long as lines."""
 MOST_WOVEN: Final = 6
 """Rows, no power of two, whose number squared in shuffles and stores is no more than to turn 8 rows of 16 lanes and store each column."""
-
-
-def alike(statement: Statement) -> Iterator[tuple[LinearAccess, set[tuple[int, ...]]]]:
-    """Accesses that move alike, once, with the offsets at which they do."""
-    groups: dict[tuple[object, ...], tuple[LinearAccess, set[tuple[int, ...]]]] = {}
-    for access in statement.accesses:
-        key = access.buffer.name, access.writes, tuple(tuple(terms.items()) for terms in access.terms)
-        groups.setdefault(key, (access, set()))[1].add(access.offsets)
-    yield from groups.values()
 
 
 def elements_of(access: LinearAccess, offsets: Collection[tuple[int, ...]], copies: Mapping[str, int], vector: str) -> float:

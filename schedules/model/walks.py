@@ -74,18 +74,18 @@ TermsKey: TypeAlias = tuple[tuple[tuple[str, Term], ...], ...]
 
 
 class LinearAccess(NamedTuple):
-    """One read or write of an iteration, its index by dimension: a literal, and terms of loops.
+    """The reads, or writes, of an iteration that move alike, such as all taps of a window: an index by dimension, as terms of loops.
 
-    `extents` are the buffer's, those that only a call tells guessed; `strides` the bytes between neighbours along each dimension; `runs`
-    say how far it follows neighbours (`alone`); `asked`: hints ask for what it touches ahead; `told`: the dimensions along which data tell
-    the place, so that the terms say no more than which loops move it.
+    `taps` are the literals beside these, of each of them once. `extents` are the buffer's, those that only a call tells guessed; `strides`
+    the bytes between neighbours along each dimension; `runs` say how far it follows neighbours (`alone`); `asked`: hints ask for what it
+    touches ahead; `told`: the dimensions along which data tell the place, so that the terms say no more than which loops move it.
     """
 
     buffer: Buffer
     element: int
     extents: tuple[float, ...]
     strides: tuple[float, ...]
-    offsets: tuple[int, ...]
+    taps: tuple[tuple[int, ...], ...]
     terms: tuple[Terms, ...]
     reads: bool
     writes: bool
@@ -120,7 +120,7 @@ class LinearAccess(NamedTuple):
             self.element,
             self.extents,
             self.strides,
-            self.offsets,
+            self.taps,
             terms,
             self.reads,
             self.writes,
@@ -143,6 +143,16 @@ class LinearAccess(NamedTuple):
 def key_of(terms: Iterable[Terms]) -> TermsKey:
     """Terms as a key: all taps of a window have the same."""
     return tuple([tuple(part.items()) for part in terms])
+
+
+def gathered(accesses: Iterable[LinearAccess]) -> tuple[LinearAccess, ...]:
+    """Accesses, those to one tensor as one that move alike."""
+    found: dict[tuple[object, ...], LinearAccess] = {}
+    for access in accesses:
+        key = access.buffer.name, access.writes, key_of(access.terms)
+        old = found.get(key)
+        found[key] = access if old is None else old._replace(taps=tuple(dict.fromkeys((*old.taps, *access.taps))))
+    return tuple(found.values())
 
 
 def added(*parts: tuple[Terms, float]) -> Terms:

@@ -44,13 +44,13 @@ def addresses(parts: tuple[Part, ...], at: dict[str, int] | None = None) -> Iter
             for step in range(int(part.trips)):
                 yield from addresses(part.body, {**at, part.name: step})
         else:
-            yield from ((access.buffer.name, address(access, at)) for access in part.accesses)
+            yield from ((access.buffer.name, address(access, tap, at)) for access in part.accesses for tap in access.taps)
 
 
-def address(access: LinearAccess, at: dict[str, Any]) -> Any:
-    """The address of an access where loops are at some step; many where they are at many."""
+def address(access: LinearAccess, tap: tuple[int, ...], at: dict[str, Any]) -> Any:
+    """The address of a tap of an access where loops are at some step; many where they are at many."""
     place: Any = 0
-    for offset, terms, extent in zip(access.offsets, access.terms, access.extents, strict=True):
+    for offset, terms, extent in zip(tap, access.terms, access.extents, strict=True):
         index = offset + sum(int(term.coefficient) * at.get(name, 0) for name, term in terms.items())
         place = place * int(extent) + index
     return place * access.element
@@ -68,7 +68,8 @@ def _lines(parts: tuple[Part, ...], at: dict[str, Any]) -> set[tuple[str, int]]:
             found |= _lines(part.body, {**at, part.name: np.arange(int(part.trips)).reshape(-1, *(1,) * len(at))})
         else:
             for access in part.accesses:
-                found |= {(access.buffer.name, line) for line in np.unique(address(access, at) // LINE).tolist()}
+                for tap in access.taps:
+                    found |= {(access.buffer.name, line) for line in np.unique(address(access, tap, at) // LINE).tolist()}
     return found
 
 
@@ -294,4 +295,4 @@ def test_what_quotients_read_beside_each_other_is_apart() -> None:
         return x[i // 2] + x[(i + 1) // 2] + x[tl.clamp((i + 3) // 2, 0, 99)] + x[tl.maximum((i - 1) // 2, 0)]
 
     (statement,) = statements(program(tl.Schedule(tl.compute((190,), element, name="Y")).nest))
-    assert sorted(access.offsets for access in statement.accesses if access.reads) == [(-1,), (0,), (1,), (2,)]
+    assert sorted(tap for access in statement.accesses if access.reads for tap in access.taps) == [(-1,), (0,), (1,), (2,)]

@@ -109,7 +109,7 @@ class Abreast:
         alone = estimated(numbered(sketch.parts()), machine.core).seconds
         least, found = alone * OTHER_WAY, self
         statement, each = sketch.statement, instructions(self.stage.store)
-        copied = 1.0 if self.skew is None else statement.operations + len(statement.accesses)
+        copied = 1.0 if self.skew is None else statement.operations + statement.touched
         gathers = any(access.told for access in statement.accesses)  # the next step waits for the last lane, and as long for a few
         for count in self._rows:
             for tile in self._tiles:

@@ -35,7 +35,7 @@ def chosen_parts(rows: RowVectors, plain: Sequence[Part], machine: Processor) ->
     if vector is None or not rows.may_be_reordered or not _ends_elsewhere(stage, vector):
         return rows
     sketch = Sketch.of(plain, stage.name)
-    code = CODE_COST * (sketch.statement.operations + len(sketch.statement.accesses))
+    code = CODE_COST * (sketch.statement.operations + sketch.statement.touched)
 
     def seconds(count: int) -> float:
         found = sketch.copy()

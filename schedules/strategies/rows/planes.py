@@ -39,7 +39,7 @@ def planes_side_by_side(rows: RowVectors, plain: Sequence[Part], machine: Proces
     if rows.streamed and vectors * rows.lanes * stage.store.buffers[0].dtype.bytes < LINE_BYTES:  # a line is written at once, or slowly
         return rows
     sketch = Sketch.of(plain, stage.name)
-    code = CODE_COST * (sketch.statement.operations + len(sketch.statement.accesses)) * vectors
+    code = CODE_COST * (sketch.statement.operations + sketch.statement.touched) * vectors
 
     def seconds(planes: str) -> float:
         sketched = sketch.copy()

@@ -40,7 +40,7 @@ def sliding_rows(rows: RowVectors, plain: Sequence[Part], machine: Processor) ->
     if not (tall or along):
         return rows
     sketch = Sketch.of(plain, stage.name)
-    code = CODE_COST * (sketch.statement.operations + len(sketch.statement.accesses))
+    code = CODE_COST * (sketch.statement.operations + sketch.statement.touched)
 
     def seconds(point: tuple[int, int]) -> float:
         found, (beside, count) = sketch.copy(), point
