@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -40,7 +41,8 @@ def condition_slots(
     What is the same in all lanes is asked once, and known in the middle of loops (`interiors`) and at edges of one iteration.
     """
     serial, masks = around[-1] if around else None, _of_lanes(statement, vector)
-    same = [(loops, _at_edges(loops, statement, around)) for loops in statement.conditions if loops not in masks]
+    others = Counter(loops for loops in statement.conditions if loops not in masks)
+    same = [(loops, _at_edges(loops, statement, around), many) for loops, many in others.items()]
     joined = same if machine.vector_bits not in MASK_REGISTERS else []
 
     def steps(loops: frozenset[str]) -> float:
@@ -49,14 +51,15 @@ def condition_slots(
     def several(loops: frozenset[str]) -> int:
         return math.prod(count for name, count in copies.items() if name in loops)
 
-    slots = max((BRANCH / steps(loops) for loops, _ in same), default=0.0)
-    for loops in masks:
+    slots = max((BRANCH / steps(loops) for loops, *_ in same), default=0.0)
+    for loops, many in masks.items():
         if _is_known(loops, around):
-            slots += KNOWN_MASK * several(loops) / steps(loops)
-            slots += sum(KNOWN_MASK * share * several(loops | others) / steps(loops | others) for others, share in joined)
+            slots += many * KNOWN_MASK * several(loops) / steps(loops)
+            beside = (KNOWN_MASK * share * several(loops | more) / steps(loops | more) * count for more, share, count in joined)
+            slots += many * sum(beside)
         else:
             each = MASKS.get(machine.vector_bits, MASKS[128]) * cut_share(loops, statement, around, vector)
-            slots += each * several(loops) / steps(loops)
+            slots += many * each * several(loops) / steps(loops)
     return slots
 
 
@@ -71,9 +74,9 @@ def masked_load_slots(
     return MASKED_LOAD * max(shares, default=0.0)
 
 
-def _of_lanes(statement: Statement, vector: Loop | None) -> list[frozenset[str]]:
-    """The conditions that ask for the loop of the lanes."""
-    return [] if vector is None else [loops for loops in statement.conditions if vector.name in loops]
+def _of_lanes(statement: Statement, vector: Loop | None) -> Counter[frozenset[str]]:
+    """The conditions that ask for the loop of the lanes, and how many ask alike."""
+    return Counter() if vector is None else Counter(loops for loops in statement.conditions if vector.name in loops)
 
 
 def _is_known(loops: frozenset[str], around: tuple[Loop, ...]) -> bool:

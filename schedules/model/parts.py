@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Final, NamedTuple, TypeAlias
 
 from tensorlang.schedules.model.walks import LinearAccess
@@ -94,6 +95,7 @@ class Statement(NamedTuple):
 
     def over(self, follow: Callable[[frozenset[str]], frozenset[str]]) -> Statement:
         """The statement with its conditions and operations over what loops become; not its accesses, nor what its result moves with."""
+        follow = cache(follow)  # a stage that others were written into asks the same of the same loops many times
         divided = tuple([part._replace(loops=follow(part.loops), chosen=follow(part.chosen)) for part in self.divided])
         apart = tuple([part._replace(loops=follow(part.loops)) for part in self.apart])
         edges = tuple([part._replace(loops=follow(part.loops)) for part in self.edges])

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from operator import add
 from typing import Final, NamedTuple
 
 from tensorlang.schedules.model.parts import Loop, Statement
@@ -50,23 +51,23 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
     found: dict[tuple[object, ...], LinearAccess] = {}
     more: list[Statement] = []
 
-    def add(key: tuple[object, ...], access: LinearAccess) -> None:
+    def read(key: tuple[object, ...], access: LinearAccess) -> None:
         old = found.get(key)
         found[key] = access if old is None else old._replace(taps=tuple(dict.fromkeys((*old.taps, *access.taps))))
 
     for access in sketch.statement.accesses:
         if access.buffer.name != made.buffer.name:
-            add((access.buffer.name, _where(access.terms), access.writes), access)
+            read((access.buffer.name, _where(access.terms), access.writes), access)
             continue
         axes = {name: terms for walked, terms in zip(made.terms, access.terms, strict=True) for name in walked}
         more += [producer.statement.over(partial(_where_read, axes=axes))] * len(access.taps)
         shifts = [{name: float(at) for walked, at in zip(made.terms, tap, strict=True) for name in walked} for tap in access.taps]
         unknown = {name for place in access.told for name in made.terms[place]}
-        for read in reads:  # what several copies read alike is read once
-            taps = dict.fromkeys(tap for shift in shifts for tap in _shifted(read, shift))
-            terms = tuple([follow(part, axes) for part in read.terms])
-            told = [place for place, walk in enumerate(read.terms) if place in read.told or not unknown.isdisjoint(walk)]
-            add((read.buffer.name, _where(terms), read.writes), read._replace(terms=terms, taps=tuple(taps), told=tuple(told)))
+        for own in reads:  # what several copies read alike is read once
+            taps = dict.fromkeys(tap for shift in shifts for tap in _shifted(own, shift))
+            terms = tuple([follow(part, axes) for part in own.terms])
+            told = [place for place, walk in enumerate(own.terms) if place in own.told or not unknown.isdisjoint(walk)]
+            read((own.buffer.name, _where(terms), own.writes), own._replace(terms=terms, taps=tuple(taps), told=tuple(told)))
         if sum(len(access.taps) for access in found.values()) > MOST_READS:
             sketch.statement = sketch.statement._replace(operations=math.inf)
             return
@@ -122,7 +123,7 @@ def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: b
 
 def _where_read(loops: frozenset[str], axes: Mapping[str, Terms]) -> frozenset[str]:
     """The reader's loops of which the producer's are made: others are no loops where it is inlined."""
-    return made_of(loops & axes.keys(), axes)
+    return made_of(loops.intersection(axes), axes)
 
 
 class _Side(NamedTuple):
@@ -255,4 +256,4 @@ def _moved(access: LinearAccess, axes: Mapping[str, Terms], shifts: Mapping[str,
 def _shifted(access: LinearAccess, shifts: Mapping[str, float]) -> list[tuple[int, ...]]:
     """The taps of an access whose loops are shifted."""
     moves = [sum([term.coefficient * shifts.get(name, 0.0) for name, term in terms.items()]) for terms in access.terms]
-    return [tuple([int(at + move) for at, move in zip(tap, moves, strict=True)]) for tap in access.taps]
+    return [tuple(map(int, map(add, tap, moves))) for tap in access.taps]

@@ -306,7 +306,7 @@ def _parts_without(part: Part, buffers: Collection[str]) -> Iterator[Part]:
 
 def made_of(loops: frozenset[str], axes: Mapping[str, Terms]) -> frozenset[str]:
     """The loops of which loops are made, where that is not themselves."""
-    old = loops & axes.keys()
+    old = loops.intersection(axes)
     return (loops - old).union(*(axes[name] for name in old)) if old else loops
 
 
