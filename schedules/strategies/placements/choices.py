@@ -22,6 +22,7 @@ from tensorlang.schedules.directives.compute_inline import ComputeInline
 from tensorlang.schedules.directives.reorder import Reorder
 from tensorlang.schedules.directives.reverse_compute_inline import ReverseComputeInline
 from tensorlang.schedules.directives.store_at import StoreAt
+from tensorlang.schedules.model.produced import MOST_READS
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
@@ -103,7 +104,8 @@ class Placements:
             if not found[name] or name in parts or not _is_placeable(info, rows[name]) or not outputs.isdisjoint(_made(info)):
                 continue
             packed = any(isinstance(rows.get(reader), PlacedContraction) for reader in found[name])  # operands are read again and again
-            inlines = not packed and not info.reduced and depth(info.store.values[0]) < DEEP and s.can("compute_inline", name)
+            small = depth(info.store.values[0]) < DEEP and _written_out(info, found[name], stages) <= MOST_READS
+            inlines = not packed and not info.reduced and small and s.can("compute_inline", name)
             strips = all(reader in stages and _is_placeable(stages[reader], rows[reader]) for reader in found[name])
             fuses = _is_fusible(info, rows[name], found[name], stages, rows)
             chosen = ((INLINED, inlines), (STRIP, strips), (FUSED, fuses), (WHOLE, True))
@@ -294,6 +296,13 @@ def _is_fusible(
     whole = [literal_extent(loop) for loop in reader.outer] == [literal_extent(loop) for loop in info.outer]
     axes = tuple(Axis(loop.loop) for loop in reader.outer)
     return whole and reads == {axes} == {reader.store.index} and not reader.reduced and _is_placeable(reader, all_rows[reader.name])
+
+
+def _written_out(info: StageInfo, readers: tuple[str, ...], stages: Mapping[str, StageInfo]) -> int:
+    """The loads of a stage in the one of its readers that reads it most often, if it is written into it."""
+    made = _made(info)
+    uses = (sum(tensor_of(load).name in made for load in stages[reader].loads) for reader in readers if reader in stages)
+    return max(uses, default=0) * len(info.loads)
 
 
 def _made(info: StageInfo) -> frozenset[str]:
