@@ -6,8 +6,10 @@ last, as the displacement of the instruction. What is left tells how the access 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from tensorlang import ir
 from tensorlang.codegen.emission.affine import LANE, Atom, Polynomial, Strided, classify
@@ -15,11 +17,26 @@ from tensorlang.codegen.emission.arithmetic import binary, decided
 from tensorlang.codegen.emission.frame import Frame
 from tensorlang.codegen.emission.neighbours import held
 from tensorlang.codegen.emission.spans import before
-from tensorlang.codegen.emission.types import I1, I64, Builder, Value, intrinsic, known, lanes_of, literal
-from tensorlang.codegen.emission.vector_access import VectorAccess, address
-from tensorlang.ir.dtype import INT64
+from tensorlang.codegen.emission.types import (
+    I1,
+    I32,
+    I64,
+    Builder,
+    Value,
+    element_of,
+    in_register,
+    intrinsic,
+    known,
+    lanes_of,
+    literal,
+    shaped,
+)
+from tensorlang.codegen.emission.vector_access import BufferAddress, VectorAccess, address
+from tensorlang.ir.dtype import INT32, INT64, DType
 
 Evaluate = Callable[[Frame, ir.Expr], Value]
+LARGEST: Final = (1 << 31) - 1
+"""The largest number of an element that 32 bits hold."""
 
 
 def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value: Evaluate, *, reads: bool = False) -> VectorAccess:
@@ -32,8 +49,10 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
     if isinstance(pattern, Strided):
         step = pattern.step
     elif moving.terms:
-        offsets = evaluate(frame, moving, value)
+        offsets = _lanes(frame, moving, value) if _is_short(place, fixed.offset) else evaluate(frame, moving, value)
     start = _uniform(frame, fixed.without_offset(), value)
+    if offsets is not None and element_of(offsets) == I32:
+        start, offsets = literal(I64, 0), _sum(frame, start, offsets)
     if offsets is not None and not lanes_of(offsets):  # the same in every lane after all
         start, offsets = binary(frame.builder, frame.target, "add", INT64, start, offsets), None
     base = frame.numbering.once((place.pointer, start), lambda: address(frame.builder, buffer.dtype, place.pointer, start))
@@ -48,6 +67,34 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
     return replace(access, owned=inside)
 
 
+def _is_short(place: BufferAddress, apart: int) -> bool:
+    """Has each element a number that 32 bits hold, also as a distance from the one at `apart`?"""
+    extents = [part.value for part in place.shape if isinstance(part, ir.Const)]
+    return len(extents) == len(place.shape) and math.prod(extents) + abs(apart) <= LARGEST
+
+
+def _lanes(frame: Frame, moving: Polynomial, value: Evaluate) -> Value:
+    """What changes with the lane of an element's number, in 32 bits; in 64 where it is known, or the same in every lane after all.
+
+    The whole number lies inside of the buffer, so its last 32 bits tell it, however the parts of the sum wrap.
+    """
+    found = evaluate(frame, moving, value, INT32)
+    return found if lanes_of(found) and known(found) is None else evaluate(frame, moving, value)
+
+
+def _sum(frame: Frame, start: Value, offsets: Value) -> Value:
+    """The last 32 bits of a sum."""
+    return offsets if known(start) == 0 else binary(frame.builder, frame.target, "add", INT32, _short(frame, start), offsets)
+
+
+def _short(frame: Frame, number: Value) -> Value:
+    """The last 32 bits of an index."""
+    told, lanes = known(number), lanes_of(number)
+    if told is not None:
+        return literal(I32, told)
+    return frame.numbering.once((number, "short"), lambda: frame.builder.trunc(number, shaped(I32, lanes)))
+
+
 def _uniform(frame: Frame, polynomial: Polynomial, value: Evaluate) -> Value:
     """The value of a polynomial that is the same in every lane, computed once: neighbours in a tile share it."""
     opaque = frame.space.opaque
@@ -57,28 +104,30 @@ def _uniform(frame: Frame, polynomial: Polynomial, value: Evaluate) -> Value:
     return frame.numbering.once(terms, lambda: evaluate(frame, polynomial, value))
 
 
-def evaluate(frame: Frame, polynomial: Polynomial, value: Evaluate) -> Value:
-    """The value of a polynomial: a scalar, or a vector where it has a varying atom."""
-    total = literal(I64, 0)
+def evaluate(frame: Frame, polynomial: Polynomial, value: Evaluate, kind: DType = INT64) -> Value:
+    """The value of a polynomial, in integers of a kind: a scalar, or a vector where it has a varying atom."""
+    number = in_register(kind)
+    total = literal(number, 0)
     by_depth = sorted(polynomial.terms.items(), key=lambda term: (max((atom.depth for atom in term[0]), default=1 << 30), term[0]))
     for monomial, coefficient in by_depth:
-        product = literal(I64, 1)
+        product = literal(number, 1)
         for atom in monomial:
-            product = _arithmetic(frame, "mul", product, _atom(frame, atom, value))
-        product = _arithmetic(frame, "mul", product, literal(I64, coefficient))
-        total = _arithmetic(frame, "add", total, product)
+            factor = _atom(frame, atom, value)
+            product = _arithmetic(frame, "mul", kind, product, factor if kind == INT64 else _short(frame, factor))
+        product = _arithmetic(frame, "mul", kind, product, literal(number, coefficient))
+        total = _arithmetic(frame, "add", kind, total, product)
     return total
 
 
-def _arithmetic(frame: Frame, op: str, a: Value, b: Value) -> Value:
+def _arithmetic(frame: Frame, op: str, kind: DType, a: Value, b: Value) -> Value:
     """A sum or product of indices, which is shared where it is the same in every lane."""
 
     def emitted() -> Value:
-        return binary(frame.builder, frame.target, op, INT64, a, b)
+        return binary(frame.builder, frame.target, op, kind, a, b)
 
     if lanes_of(a) or lanes_of(b):
         return emitted()
-    short = decided(op, INT64, a, b)
+    short = decided(op, kind, a, b)
     return frame.numbering.operation(frame.builder, op, a, b, emitted) if short is None else short
 
 
