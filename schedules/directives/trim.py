@@ -14,8 +14,8 @@ An iteration of `loop` runs where something that it computes may be read: inside
 indices cut out. It computes all of its elements then, and is asked once: conditions inside that only spare what nobody reads go. So a
 tile of a product is computed as a whole or not at all.
 
-Legal where the loop writes intermediates alone, and does not read them itself but to add to them; conditions inside stay where what is read
-exists under them only.
+Legal where the loop writes intermediates alone; conditions inside stay where what is read exists under them only. A recurrence may be
+trimmed as well: of a step of a scan those elements that the next one reads, or what comes behind the last.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tensorlang.ir.traverse import axes_of, map_statements, read_in, statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
 from tensorlang.schedules.legality.in_bounds import place_facts, unprotected
-from tensorlang.schedules.legality.read_where import Forms, common, orders, read_where, written_where
+from tensorlang.schedules.legality.read_where import Forms, common, orders, read_where, turns_of, written_where
 from tensorlang.schedules.placement.upper_bounds import contracted
 from tensorlang.schedules.rewriting.edit import edit_loops, loops, loops_on, path_to_loop, path_to_store, stores
 
@@ -64,22 +64,16 @@ class Trim(Directive):
         return made
 
     def _needed(self, nest: Nest, loop: For) -> dict[Buffer, Forms]:
-        """Where elements of what the loop writes are read. Raises `Refusal` where it writes something else, or reads it itself."""
-        own = {local.name for local in allocations(loop.body)}
+        """Where elements of what the loop writes are read. Raises `Refusal` where it writes something else."""
         written = list(dict.fromkeys(buffer for store in stores(loop.body) for buffer in store.buffers))
         kept = {local.name for local in allocations(nest.body)}
         result = next((buffer for buffer in written if buffer.name not in kept), None)
         if result is not None:
             reason = f"{short(self.loop)!r} writes {result.name!r}, which the caller reads"
             raise Refusal("TL-S301", reason, stage=result.name, loop=self.loop)
-        inside = {read.buffer for read in accesses(loop.body) if not read.writes}
-        turns = next((buffer for buffer in written if buffer in inside and buffer.name not in own), None)
-        if turns is not None:
-            reason = f"{short(self.loop)!r} reads {turns.name!r}, which it writes, so what an iteration makes may be for the next one"
-            raise Refusal("TL-S303", reason, stage=turns.name, loop=self.loop)
         said = frozenset[str]().union(*(read_in(end) for part in loops(nest.body) for end in (part.lo, part.hi)))
         found = list(accesses(nest.body))
-        return {buffer: {} if buffer.name in said else read_where(nest, buffer, found) for buffer in written}
+        return {buffer: {} if buffer.name in said else read_where(nest, buffer, found, turns_of(nest, loop, buffer)) for buffer in written}
 
     def _asked(self, nest: Nest, needed: dict[Buffer, Forms]) -> list[Expr]:
         """What has to hold of an iteration of which something is read, and is not asked already."""

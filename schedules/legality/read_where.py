@@ -7,34 +7,110 @@
 
 Each is a linear form that is below 0 at every read. Conditions that data decide, and those of loops that the element does not tell, say
 nothing here, so elements may be left that nobody reads; none that somebody reads is missing.
+
+Of a state of which steps write one copy after the other (`turns`) forms speak of the step that wrote an element, too: the next one reads
+it, and what comes behind the steps reads what the last ones wrote.
+
+    for t in range(200):
+        for j in range(201):
+            S[(t + 1) % 2, j] = select(j <= 199 - t, f(S[t % 2, j + 1], ...), 0.0)      of elements of step t those with `j + t - 200 < 0`
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 from tensorlang.algebra.bounds import conjuncts
-from tensorlang.ir import Alloc, Axis, Buffer, Compare, Expr, For, Nest, Store
+from tensorlang.algebra.polyhedra import find
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Const, Expr, For, Nest, Store, const
 from tensorlang.ir.linear import Linear, below_zero, expression, linear
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, reads_data
-from tensorlang.schedules.legality.accesses import Access
-from tensorlang.schedules.rewriting.edit import loops_on, path_to
+from tensorlang.schedules.legality.accesses import Access, facts_of
+from tensorlang.schedules.rewriting.edit import loops_on, path_to, stores
 from tensorlang.schedules.rewriting.region import expand
 
 Forms = dict[frozenset[tuple[Expr, int]], int]
 """Linear forms that are below 0: the terms of each with its constant."""
 
 
-def read_where(nest: Nest, buffer: Buffer, found: Sequence[Access]) -> Forms:
+class Turns(NamedTuple):
+    """A loop whose iterations write the copies of a state in turn: `(loop + first) % copies` along its first dimension."""
+
+    loop: For
+    first: int
+    copies: int
+
+
+def read_where(nest: Nest, buffer: Buffer, found: Sequence[Access], turns: Turns | None = None) -> Forms:
     """Forms over the coordinates of an element of `buffer`, and the loops around its storage, below 0 at each of its reads.
 
-    `found` are the accesses of the nest; a sum that adds to an element does not count as a read of it.
+    `found` are the accesses of the nest; a sum that adds to an element does not count as a read of it. With `turns` the forms are of
+    elements that an iteration of that loop writes, and speak of it.
     """
-    home = path_to(nest.body, lambda part: isinstance(part, Alloc) and buffer in part.buffers, {buffer.name})
-    around = frozenset(loop.loop for loop in loops_on(home))
-    each = [_of_read(nest, read, around) for read in found if read.buffer == buffer and not read.writes]
-    return common(each)
+    around = frozenset(loop.loop for loop in _loops_around(nest, buffer))
+    reads = [read for read in found if read.buffer == buffer and not read.writes]
+    if turns is None:
+        return common([_of_read(nest, read, around) for read in reads])
+    inside = [read for read in reads if turns.loop in read.loops]
+    shifted = [_of_later_read(nest, read, around, turns) for read in inside]
+    forms = common(shifted) if shifted else {}
+    last = max((access.position for access in found if turns.loop in access.loops), default=0)
+    behind = [read for read in reads if turns.loop not in read.loops and read.position > last]
+    return {terms: constant for terms, constant in forms.items() if all(_holds(nest, terms, constant, read, turns) for read in behind)}
+
+
+def turns_of(nest: Nest, loop: For, buffer: Buffer) -> Turns | None:
+    """The loop around another one that takes turns with the copies of a tensor; None where each iteration writes the same one."""
+    around = loops_on(path_to(nest.body, lambda part: part is loop, {loop.loop}))[:-1]
+    outside = _loops_around(nest, buffer)
+    first, *others = {store.index[0] for store in stores(loop.body) if buffer in store.buffers and store.index} or {const(0)}
+    if others or len(around) <= len(outside) or around[: len(outside)] != outside:
+        return None
+    steps = around[len(outside)]
+    turn = _turn(first, steps)
+    return None if turn is None else Turns(steps, *turn)
+
+
+def _turn(index: Expr, steps: For) -> tuple[int, int] | None:
+    """How far an index into the copies of a state is ahead of the steps, and how many copies there are."""
+    match index:
+        case Binary("mod", inner, Const(int(copies))):
+            form = linear(inner)
+            return (form.constant, copies) if dict(form.terms) == {Axis(steps.loop): 1} else None
+        case _:
+            return None
+
+
+def _loops_around(nest: Nest, buffer: Buffer) -> tuple[For, ...]:
+    """The loops around the storage of a tensor."""
+    return loops_on(path_to(nest.body, lambda part: isinstance(part, Alloc) and buffer in part.buffers, {buffer.name}))
+
+
+def _of_later_read(nest: Nest, read: Access, around: frozenset[str], turns: Turns) -> Forms:
+    """The forms of a read, over the iteration that wrote what is read; none where that is not an earlier one for sure."""
+    turn = _turn(read.index[0], turns.loop)
+    later = 0 if turn is None or turn[1] != turns.copies else (turns.first - turn[0]) % turns.copies
+    step, result = Axis(turns.loop.loop), dict[frozenset[tuple[Expr, int]], int]()
+    if later:
+        for terms, constant in _of_read(nest, read, around | {turns.loop.loop}).items():
+            _add(result, Linear(constant + dict(terms).get(step, 0) * later, dict(terms)))
+    return result
+
+
+def _holds(nest: Nest, terms: frozenset[tuple[Expr, int]], constant: int, read: Access, turns: Turns) -> bool:
+    """Is a form below 0 at a read that comes behind all steps, of what the last ones wrote?"""
+    names = [loop.loop for loop in read.loops]
+    form = Linear(constant)
+    for atom, factor in terms:
+        place = next((place for place in range(len(read.index)) if atom == coordinate(place)), None)
+        form = form.plus(Linear(0, {atom: 1}) if place is None else linear(expand(nest, read.index[place], names)), factor)
+    step = Axis(turns.loop.loop)
+    written = (Compare("ge", step, Binary("sub", turns.loop.hi, const(turns.copies))), Compare("lt", step, turns.loop.hi))
+    facts = [fact for loop in read.loops for fact in facts_of(loop)]
+    asked = [condition for condition in read.conditions if not reads_data(condition)]
+    return find(*facts, *asked, *written, Compare("ge", expression(form), const(0))) is None
 
 
 def written_where(nest: Nest, forms: Forms, store: Store, around: Sequence[For]) -> Forms:

@@ -159,8 +159,75 @@ def test_refusals_say_why() -> None:
     assert code_and_reason(s, "trim", "U.i") == ("TL-S301", "'i' writes 'U', which the caller reads")
     z = tl.recurrence((N, N), lambda i, j, z: z[i, j - 1] + x[i, j], name="Z")
     s = tl.Schedule(tl.compute((N,), lambda i: tl.sum(z[i, k], axis=k, where=k < i), name="U"))
-    reason = "'j' reads 'Z', which it writes, so what an iteration makes may be for the next one"
-    assert code_and_reason(s, "trim", "Z.j") == ("TL-S303", reason)
+    assert code_and_reason(s, "trim", "Z.j") == ("TL-S005", nothing)
+
+
+STEPS, PLACES = 9, 12
+SHRINKING = {
+    "by one": lambda t, j: j <= STEPS - 1 - t,
+    "by two": lambda t, j: j < 2 * (STEPS - t),
+    "from below": lambda t, j: j >= t,
+    "at both ends": lambda t, j: (j >= t) & (j <= PLACES - 1 - t),
+    "to a place": lambda t, j: j <= 3,
+}
+
+
+def shrinking(left: str, ahead: int, keep: str, last: int) -> Tensor:
+    """A state of which each step computes what `left` leaves, from two places of the one before; and some places of what comes out."""
+    x = tl.placeholder((3, PLACES), name="X")
+
+    def step(t: Any, z: Any) -> Any:
+        def element(i: Any, j: Any) -> Any:
+            return tl.select(SHRINKING[left](t, j), z[i, j] / 2 + z[i, tl.clamp(j + ahead, 0, PLACES - 1)] * x[i, j], 0.0)
+
+        return tl.compute((3, PLACES), element, name="next")
+
+    z = tl.scan(step, tl.compute((3, PLACES), lambda i, j: x[i, j] * 2, name="X2"), STEPS, keep=keep, name="Z")
+    if keep == "last":
+        result: Tensor = tl.compute((3, last), lambda i, j: z[i, j] * 3, name="Y")
+    else:
+        result = tl.compute((STEPS, 3, last), lambda t, i, j: tl.select(j <= STEPS - 1 - t, z[t, i, j], 0.0) * 3, name="Y")
+    return result
+
+
+@pytest.mark.parametrize("keep", ["last", "all"])
+@pytest.mark.parametrize("last", [1, 4, PLACES])
+@pytest.mark.parametrize("ahead", [-2, -1, 1, 3])
+@pytest.mark.parametrize("left", list(SHRINKING))
+def test_steps_of_a_scan_compute_what_is_read_of_them(left: str, ahead: int, last: int, keep: str) -> None:
+    s = tl.Schedule(shrinking(left, ahead, keep, last))
+    check(s)
+    if s.can("compute_inline", "Z"):
+        s.compute_inline("Z")
+    for loop in ("next.j", "next.i", "X2.j"):
+        if s.can("trim", loop):
+            s.trim(loop)
+            check(s)
+
+
+def test_a_step_is_asked_for_what_the_next_one_reads() -> None:
+    s = tl.Schedule(shrinking("by one", 1, "last", 1))
+    s.compute_inline("Z")
+    s.trim("next.j")
+    assert f"if t + j <= {STEPS - 1}:" in str(s)
+
+
+def test_what_comes_behind_the_steps_reads_the_last_one() -> None:
+    s = tl.Schedule(shrinking("by one", 1, "last", PLACES))
+    s.compute_inline("Z")
+    assert code_and_reason(s, "trim", "next.j")[0] == "TL-S005"
+
+
+def test_defaults_shrink_with_the_steps() -> None:
+    x = tl.placeholder((64, 201), name="X")
+
+    def step(t: Any, z: Any) -> Any:
+        return tl.compute((64, 201), lambda i, j: tl.select(j < 200 - t, tl.exp(-z[i, j + 1] - z[i, j]) + x[i, j], 0.0), name="D")
+
+    z = tl.scan(step, x, 200, keep="last", name="Z")
+    s = scheduled(tl.compute((64,), lambda i: z[i, 0], name="Y"))
+    assert "s.trim('D.j" in repr(s)
+    check(s, rtol=2e-4)
 
 
 def test_data_that_decide_what_is_read_say_nothing() -> None:

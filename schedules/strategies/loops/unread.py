@@ -55,8 +55,13 @@ def _is_made(nest: Nest, buffer: Buffer) -> bool:
 
 
 def _loops(nest: Nest, buffer: Buffer, found: Sequence[Access]) -> Iterator[str]:
-    """The loops that compute a tensor of which every read is under an order of indices; those of a tile that are asked inside."""
+    """The loops that compute a tensor of which every read is under an order of indices; those of a tile that are asked inside.
+
+    Of a state that steps write in turn those count that are read by a later step.
+    """
     read = [access for access in found if access.buffer == buffer and not access.writes]
+    own = {access.stage for access in found if access.buffer == buffer and access.writes}
+    read = [access for access in read if access.stage in own] or read
     if read and all(map(_is_cut, read)):
         for store in stores(nest.body):
             if buffer in store.buffers and (store.reducer is not None or buffer.memory != "register"):
