@@ -7,9 +7,9 @@
 
 The joined loop is the second one; axes that followed from the first follow from it.
 
-Legal where the loops are next to each other, serial and run over equal ranges (`shift`, `peel` and `split` make ranges equal), and no
-iteration of the first is needed by, or overwrites what is needed in, an earlier iteration of the second. Elements that nothing reads, and
-storage that each of the two fills for itself, are not needed.
+Legal where the loops are next to each other, both serial or both parallel, and run over equal ranges (`shift`, `peel` and `split` make
+ranges equal), and no iteration of the first is needed by, or overwrites what is needed in, an earlier iteration of the second; of parallel
+ones, in any other iteration. Elements that nothing reads, and storage that each of the two fills for itself, are not needed.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from tensorlang.ir.printer import equation, short, text
 from tensorlang.ir.relations import bounds, equations, in_scope, renamed, sides
 from tensorlang.ir.traverse import axes_of, map_statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
+from tensorlang.schedules.directives.loop_kinds import racing
 from tensorlang.schedules.legality.accesses import conditions_around, facts_of
-from tensorlang.schedules.legality.dependences import overtaken
+from tensorlang.schedules.legality.dependences import overtaken, race
 from tensorlang.schedules.rewriting.copies import over, pruned
 from tensorlang.schedules.rewriting.edit import find_loop, path_to_loop
 
@@ -57,8 +58,8 @@ class FuseLoops(Directive):
                 f"{short(self.second)!r} does not follow directly after {short(self.first)!r}, so the two are not neighbours",
                 loop=self.first,
             )
-        for loop in (first, second):
-            if loop.kind != "serial":
+        for loop, other in ((first, second), (second, first)):
+            if loop.kind != "serial" and not loop.kind == other.kind == "parallel":
                 raise Refusal("TL-S107", f"the loop {short(loop.loop)!r} is already {loop.kind}; join it before", loop=loop.loop)
         for a, b in ((first.lo, second.lo), (first.hi, second.hi)):
             if simplify(Binary("sub", a, b)) != ir.const(0):
@@ -76,6 +77,11 @@ class FuseLoops(Directive):
             return map_statements(stmt, rewrite)
 
         result = pruned(replace(nest, body=rewrite(nest.body), relations=relations))
+        if second.kind == "parallel":  # each of the two is proved by itself
+            example = race(result, joined, outer, reductions=False, parts=(earlier, second.body))
+            if example is not None:
+                raise Refusal("TL-S101", racing("iterations", joined, example), loop=self.second, counterexample=example)
+            return result
         example = overtaken(result, joined, outer, conditions_around(nest, second), earlier, second.body, joined=True)
         if example is not None:
             raise Refusal(

@@ -70,7 +70,7 @@ class Vectorize(Directive):
                 raise Refusal("TL-S107", f"it stands inside the vector loop {short(part.loop)!r}", loop=self.loop)
         example = race(nest, loop, outer, reductions=True)
         if example is not None:
-            raise Refusal("TL-S102", _racing("lanes", loop, example), stage=stage_of(self.loop), loop=self.loop, counterexample=example)
+            raise Refusal("TL-S102", racing("lanes", loop, example), stage=stage_of(self.loop), loop=self.loop, counterexample=example)
         store = store_to_one_element(nest, loop, outer) if literal_extent(loop) != 1 else None
         if store is not None:
             reason = f"the tails around let at most one lane of {short(loop.loop)!r} run: all would write one element of {store.stage!r}"
@@ -103,7 +103,7 @@ class Parallel(Directive):
             ):
                 hint = "; a reduction runs in parallel through rfactor over a split-off part of it"
             raise Refusal(
-                "TL-S101", _racing("iterations", loop, example) + hint, stage=stage_of(self.loop), loop=self.loop, counterexample=example
+                "TL-S101", racing("iterations", loop, example) + hint, stage=stage_of(self.loop), loop=self.loop, counterexample=example
             )
 
 
@@ -128,7 +128,8 @@ def _followers(nest: Nest, loop: str) -> list[tuple[For, list[For]]]:
     return [(chain[-1], chain[:-1]) for chain in chains]
 
 
-def _racing(what: str, loop: For, example: dict[str, Any]) -> str:
+def racing(what: str, loop: For, example: dict[str, Any]) -> str:
+    """What two iterations, or lanes, of a loop would do to one element at once, as a reason."""
     first, second = example["first"], example["second"]
     return f"two {what} of {short(loop.loop)!r} would race: one {first['does']} {example['element']}, another {second['does']} it"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
 from tensorlang.ir.mentions import mentions
@@ -35,6 +35,11 @@ def accesses(
     found: list[Access] = []
     _collect(found, stmt, loops, conditions, itertools.count() if position is None else position)
     return iter(found)
+
+
+def distinct(found: Iterable[Access]) -> list[Access]:
+    """Accesses, those once that a store makes alike: each copy of a subexpression reads what the others read."""
+    return list({(access.source, access.buffer.name, access.writes, access.index, access.conditions): access for access in found}.values())
 
 
 def _collect(found: list[Access], stmt: Stmt, loops: tuple[For, ...], conditions: tuple[Expr, ...], position: Iterator[int]) -> None:

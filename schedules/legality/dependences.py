@@ -22,7 +22,7 @@ from tensorlang.ir import Axis, Binary, Compare, Expr, For, Nest, SplitRelation,
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of, read_in, reads_data, written_in
-from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
+from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around, distinct
 from tensorlang.schedules.legality.fused_loops import fused_loop_facts, fused_tile_facts
 from tensorlang.schedules.legality.instances import example_of, exists, instance, rename, same_element
 from tensorlang.schedules.legality.needed import needed
@@ -30,7 +30,7 @@ from tensorlang.schedules.legality.overwritten import is_overwritten
 from tensorlang.schedules.legality.refilled import refilled
 from tensorlang.schedules.legality.rewrites import written_before
 from tensorlang.schedules.legality.settled import settled
-from tensorlang.schedules.rewriting.edit import loops
+from tensorlang.schedules.rewriting.edit import loops, stores
 from tensorlang.schedules.rewriting.folds import Fold, folds
 
 
@@ -115,17 +115,22 @@ def pairs(found: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
                     yield first, second
 
 
-def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> dict[str, Any] | None:
+def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool, parts: tuple[Stmt, Stmt] | None = None) -> dict[str, Any] | None:
     """Two different iterations of a loop that touch one element, at least one writing it; None if there are none.
 
     `reductions` lets combining stores of one reducer share an element that the loop does not move (the lanes of a vector reduction keep
-    partial results), and stores share elements that data tell (lanes write them in turn).
+    partial results), and stores share elements that data tell (lanes write them in turn). Of two `parts` neither is known to race by
+    itself: one instance is of each.
     """
     private = {buffer.name for buffer in allocations(loop.body)}
-    found = [access for access in accesses(loop, tuple(outer), conditions_around(nest, loop)) if access.buffer.name not in private]
+    every = distinct(accesses(loop, tuple(outer), conditions_around(nest, loop)))
+    found = [access for access in every if access.buffer.name not in private]
     shared = frozenset(around.loop for around in outer)
     differ = later(loop, "'", "''")
+    within = None if parts is None else frozenset(id(store) for store in stores(parts[0]))
     for first, second in pairs(found):
+        if within is not None and first.source and second.source and (first.source in within) == (second.source in within):
+            continue
         if first.position > second.position or (first.position == second.position and first is not second and not first.writes):
             continue
         if reductions and first.reducer is not None and first.reducer == second.reducer and not depends_on_loop(nest, loop, first, second):
@@ -241,7 +246,7 @@ def overtaken(
     found = []
     for part in (second, first):
         private = _private(part)
-        shown = [access for access in accesses(part, around, held) if access.buffer.name not in private | own]
+        shown = [access for access in distinct(accesses(part, around, held)) if access.buffer.name not in private | own]
         found.append(needed(nest, part, private, shown))
     marks = {**folds(first), **folds(second)}
     for one, two in itertools.product(*found):

@@ -13,6 +13,7 @@ from tensorlang.lowering.program import lower_program
 from tensorlang.schedules.directives.fuse_loops import FuseLoops
 from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.loops.neighbours import may_meet
+from tests.schedules.programs import code_and_reason
 
 ZNVER4 = target("znver4")
 
@@ -106,3 +107,56 @@ def test_loops_inside_of_those_of_one_image_are_tried_with_them() -> None:
     b, c = tl.build(s)(values)
     np.testing.assert_array_equal(b, values * 2)
     np.testing.assert_array_equal(c, b[:, :, ::-1] + values)
+
+
+def cloth(n: int, steps: int) -> tl.Tensor:
+    """Two states: the second, a speed, is told by neighbours of the first, and moves it."""
+
+    def step(_: Any, state: Any) -> Any:
+        at, speed = state
+
+        def bent(i: Any, j: Any) -> Any:
+            return tl.tanh(at[tl.maximum(i - 1, 0), j] + at[tl.minimum(i + 1, n - 1), j] - 2 * at[i, j])
+
+        faster = tl.compute((n, n), lambda i, j: 0.9 * speed[i, j] + bent(i, j), name="faster")
+        return tl.compute((n, n), lambda i, j: at[i, tl.maximum(j - 1, 0)] + 0.1 * faster[i, j], name="moved"), faster
+
+    at, speed = (tl.placeholder((n, n), name=name) for name in ("at", "speed"))
+    found: tl.Tensor = tl.scan(step, (at, speed), steps, keep="last", name="cloth")[0]
+    return found
+
+
+def test_threads_share_one_loop_of_two_stages_over_the_same_rows() -> None:
+    strategy = choose(cloth(128, 30), ZNVER4, 2)
+    s = strategy.schedule(strategy.default)
+    assert FuseLoops("faster.i", "moved.i") in s.directives
+    assert str(s).count("parallel i in") == 1
+
+
+def test_what_threads_share_is_right() -> None:
+    n, steps = 40, 12
+    at, speed = np.random.default_rng(0).random((2, n, n), dtype="float32")
+    s = tl.Schedule(cloth(n, steps))
+    s.parallel("faster.i")
+    s.parallel("moved.i")
+    s.fuse_loops("faster.i", "moved.i")
+    found = tl.build(s)(at, speed)
+    for _ in range(steps):
+        edged = np.pad(at, ((1, 1), (0, 0)), mode="edge")
+        speed = 0.9 * speed + np.tanh(edged[:-2] + edged[2:] - 2 * at)
+        at = np.pad(at, ((0, 0), (1, 0)), mode="edge")[:, :-1] + 0.1 * speed
+    np.testing.assert_allclose(found, at, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("above", [-1, 1])
+def test_parallel_loops_of_which_one_reads_other_rows_of_the_other_stay_apart(above: int) -> None:
+    x = tl.placeholder((20, 20), name="X")
+    y = tl.compute((20, 20), lambda i, j: x[i, j] * 2, name="Y")
+    s = tl.Schedule(tl.compute((20, 20), lambda i, j: y[tl.clamp(i + above, 0, 19), j] + 1, name="Z"))
+    if above < 0:
+        assert s.copy().can("fuse_loops", "Y.i", "Z.i")  # in turn each row is there
+    s.parallel("Y.i")
+    reason = "the loop 'i' is already parallel; join it before"
+    assert code_and_reason(s, "fuse_loops", "Y.i", "Z.i") == ("TL-S107", reason)
+    s.parallel("Z.i")
+    assert code_and_reason(s, "fuse_loops", "Y.i", "Z.i")[0] == "TL-S101"

@@ -10,13 +10,14 @@ left, results and states of scans, and what several read. Loops inside stay apar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from math import prod
 from operator import itemgetter
 from typing import Final
 
-from tensorlang.ir import Axis, Block, Const, For, Stmt
+from tensorlang.ir import Axis, Binary, Block, Const, Expr, For, Stmt
+from tensorlang.ir.linear import linear
 from tensorlang.ir.traverse import statements
 from tensorlang.schedules.directives.fuse_loops import FuseLoops
 from tensorlang.schedules.legality.accesses import Access, accesses
@@ -32,13 +33,13 @@ caches, and the prefetchers follow both: on a Zen 4 what was predicted at 0.96 t
 
 def may_meet(s: Schedule, machine: Processor) -> bool:
     """Are there neighbours that can run in one loop, and touch more together than the first-level cache holds?"""
-    return any(s.can("fuse_loops", *pair) for pair in _neighbours(s.nest.body, machine.l1))
+    return any(s.can("fuse_loops", *pair) for pair in neighbours(s.nest.body, machine.l1))
 
 
 def fuse_neighbours(s: Schedule, machine: Processor) -> Schedule:
     """The schedule with those neighbours in one loop of which the cost model says that this is faster."""
     seconds, asked = estimate(s.nest, machine.core).seconds, set[tuple[str, str]]()
-    while (pair := next((pair for pair in _neighbours(s.nest.body, machine.l1) if pair not in asked), None)) is not None:
+    while (pair := next((pair for pair in neighbours(s.nest.body, machine.l1) if pair not in asked), None)) is not None:
         asked.add(pair)
         judged = [(estimate(trial.nest, machine.core).seconds, trial) for trial in _fused(s, pair, machine)]
         best, trial = min(judged, key=itemgetter(0), default=(seconds, s))
@@ -57,24 +58,24 @@ def _fused(s: Schedule, pair: tuple[str, str], machine: Processor) -> Iterator[S
         yield s
         body = find_loop(s.nest, found[1]).body
         alone = isinstance(body, Block) and len(body.body) == 2
-        found = next(_neighbours(body, machine.l1), None) if alone else None
+        found = next(neighbours(body, machine.l1), None) if alone else None
 
 
-def _neighbours(body: Stmt, room: int) -> Iterator[tuple[str, str]]:
-    """Loops that follow one another in a block, of which each goes through the same rows of tensors of more bytes than there is `room`."""
+def neighbours(body: Stmt, room: int, kinds: Collection[frozenset[str]] = (frozenset({"serial"}),)) -> Iterator[tuple[str, str]]:
+    """Loops of some kinds that follow one another in a block, and go through the same rows of tensors of more bytes than `room`."""
     for stmt in statements(body):
         for first, second in pairwise(stmt.body) if isinstance(stmt, Block) else ():
-            if isinstance(first, For) and isinstance(second, For) and first.kind == second.kind == "serial":
+            if isinstance(first, For) and isinstance(second, For) and frozenset({first.kind, second.kind}) in kinds:
                 extent, begins = literal_extent(first), stage_of(first.loop) == f"{stage_of(second.loop)}.init"
-                if extent is not None and extent == literal_extent(second) and not begins and _shared(first, second) > room:
+                if extent is not None and extent == literal_extent(second) and not begins and shared_bytes(first, second) > room:
                     yield first.loop, second.loop
 
 
-def _shared(first: For, second: For) -> int:
+def shared_bytes(first: For, second: For) -> int:
     """Bytes of the tensors of which both loops touch the row of their iteration; 0 where one touches other rows that the other writes."""
     one, other, total = _touched(first), _touched(second), 0
     for name in one.keys() & other.keys():
-        pairs = [(a, b, _meet(a, b, first, second)) for a, b in product(one[name], other[name])]
+        pairs = [(a, b, _meet(a, b, first, second)) for a, b in product(one[name], other[name]) if not _are_copies(a, b)]
         if not all(meet for a, b, meet in pairs if a.writes or b.writes):
             return 0
         if any(meet for *_, meet in pairs):
@@ -86,6 +87,20 @@ def _shared(first: For, second: For) -> int:
 def _meet(one: Access, other: Access, first: For, second: For) -> bool:
     """Do iterations of two loops touch the same row, each the one that it is numbered by?"""
     return any(a == Axis(first.loop) and b == Axis(second.loop) for a, b in zip(one.index, other.index, strict=True))
+
+
+def _are_copies(one: Access, other: Access) -> bool:
+    """Do two accesses touch different copies of a state, `s[t % 2, ...]` and `s[(t + 1) % 2, ...]`?"""
+    return any(_differ(a, b) for a, b in zip(one.index, other.index, strict=True))
+
+
+def _differ(one: Expr, other: Expr) -> bool:
+    match one, other:
+        case Binary("mod", a, Const(int(copies))), Binary("mod", b, Const(count)) if copies == count:
+            apart = linear(Binary("sub", a, b))
+            return not apart.terms and apart.constant % copies != 0
+        case _:
+            return False
 
 
 def _touched(loop: For) -> Mapping[str, Sequence[Access]]:

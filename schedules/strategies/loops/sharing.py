@@ -8,7 +8,8 @@ and where iterations wait for the one before, as those of a recurrence do, threa
 Where iterations add to the same elements, as those of a histogram do, each thread has partial results of its own (`rfactor`), unless these
 are rounded, so that their order would change them.
 
-Of a loop inside others threads fork and join in each of their iterations, but are awake still.
+Of a loop inside others threads fork and join in each of their iterations, but are awake still. Loops in a row that go through the same rows
+are one then, so that threads fork once; where they cannot be, threads share both, so that a row stays in the cache of one core.
 """
 
 from __future__ import annotations
@@ -16,19 +17,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from math import ceil, prod
+from typing import Final
 
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import For, Stmt
 from tensorlang.ir.traverse import substatements
+from tensorlang.schedules.directives.fuse_loops import FuseLoops
 from tensorlang.schedules.directives.loop_kinds import Parallel
 from tensorlang.schedules.model.estimate import estimate, estimated
 from tensorlang.schedules.model.parts import Loop, Part
 from tensorlang.schedules.model.program import program
-from tensorlang.schedules.rewriting.edit import find_loop, loops, stores
+from tensorlang.schedules.rewriting.edit import find_loop, loops, loops_on, path_to_loop, stores
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.stages import partial_results, size
-from tensorlang.schedules.strategies.loops.thread_loop import WORTH_THREADS, seconds_of_forks, sharing_pays
+from tensorlang.schedules.strategies.loops.neighbours import neighbours, shared_bytes
+from tensorlang.schedules.strategies.loops.thread_loop import AWAKE, WORTH_THREADS, seconds_of_forks, sharing_pays
 from tensorlang.schedules.strategies.processor import Processor
+
+SHARED: Final = (frozenset({"parallel"}), frozenset({"parallel", "serial"}))
+"""Kinds of neighbouring loops of which threads share one at least."""
+WORTH_ASKING: Final = 0.005
+"""The share of a program's time, on one thread, which has to be saved for it to be proved that two loops may be one."""
 
 
 def share_rest(s: Schedule, machine: Processor, threads: int) -> Schedule:
@@ -52,7 +61,37 @@ def share_rest(s: Schedule, machine: Processor, threads: int) -> Schedule:
                 continue
         if loop.kind == "serial":
             waiting += _outermost(loop.body, turns * size(loop))
+    return _in_one(s, machine, threads)
+
+
+def _in_one(s: Schedule, machine: Processor, threads: int) -> Schedule:
+    """The schedule with loops in a row that go through the same rows as one which threads share, where that saves forks or lines."""
+    asked, seconds, each = set[tuple[str, str]](), estimate(s.nest, machine.core).seconds, _seconds_of_loops(s, machine)
+    while (pair := next((pair for pair in neighbours(s.nest.body, 0, SHARED) if pair not in asked), None)) is not None:
+        asked.add(pair)
+        alone = [name for name in pair if find_loop(s.nest, name).kind == "serial"]
+        turns = prod(size(loop) for loop in loops_on(path_to_loop(s.nest, pair[0]))[:-1])
+        fork = turns * AWAKE * machine.core.fork
+        saved = sum(each.get(name, 0.0) for name in alone) * (1 - 1 / threads) if alone else fork
+        handed = turns * _handed_on(s, pair, machine, threads) if alone and turns > 1 else 0.0
+        trial = s.copy()
+        if saved + handed < WORTH_ASKING * seconds or not all(trial.attempt(Parallel(name)) for name in alone):
+            continue
+        fused = trial.copy()
+        if fused.attempt(FuseLoops(*pair)):
+            more = estimate(fused.nest, machine.core).seconds - seconds
+            if more / threads < saved:
+                s, seconds = fused, seconds + more
+        elif saved + handed > fork and alone:
+            s = trial
     return s
+
+
+def _handed_on(s: Schedule, pair: tuple[str, str], machine: Processor, threads: int) -> float:
+    """Seconds in which lines go from core to core and back, of tensors that threads go through in one loop and one thread in the other."""
+    core = machine.core
+    lines = shared_bytes(*(find_loop(s.nest, name) for name in pair)) / core.line * (1 - 1 / threads)
+    return 2 * lines * (core.line / core.caches[-1].bandwidth + core.caches[-1].latency / core.outstanding) / core.hertz
 
 
 def _outermost(stmt: Stmt, turns: int) -> Iterator[tuple[str, int]]:
