@@ -44,6 +44,10 @@ class InternalError(Exception):
     """An invariant of the compiler is broken; please report it with the definition and the schedule."""
 
 
+LONGEST_LINE = 160
+"""Characters of a line of a loop nest that a message shows: statements into which others were written are pages long."""
+
+
 class ScheduleError(TensorlangError):
     """A directive was refused; the schedule is as it was before.
 
@@ -83,7 +87,7 @@ class ScheduleError(TensorlangError):
         if self.alternatives:
             lines.append("  legal instead: " + "; ".join(repr(step) for step in self.alternatives[:5]))
         if self.nest:
-            lines.append("  the loop nest:\n" + "\n".join("    " + line for line in self.nest.splitlines()))
+            lines.append("  the loop nest:\n" + "\n".join("    " + _shortened(line) for line in self.nest.splitlines()))
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -98,6 +102,12 @@ class ScheduleError(TensorlangError):
             "counterexample": self.counterexample,
             "alternatives": [repr(step) for step in self.alternatives],
         }
+
+
+def _shortened(line: str) -> str:
+    """A line of a nest without its middle where that is long: what is assigned stays, and the stage or mark at its end."""
+    end = line[line.rfind(" #") :] if " #" in line else ""
+    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - len(end) - 4]} ...{end}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -296,3 +296,20 @@ def test_whatever_is_raised_takes_back_directives_together() -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert not s.directives
+
+
+def test_messages_show_statements_of_pages_in_a_line() -> None:
+    """A cloth of springs has statements of 9,000 characters; the refusal of one step was 40,000."""
+    x = tl.placeholder((40, 40), name="X")
+    value = x
+    for stage in range(5):
+        value = tl.compute((40 - stage, 40), lambda i, j, of=value: of[i, j] * of[i, j] + of[i, j], name=f"s{stage}")
+    s = tl.Schedule(value)
+    for stage in range(4):
+        s.compute_inline(f"s{stage}")
+    with pytest.raises(tl.ScheduleError) as caught:
+        s.vectorize("s4.k")
+    assert max(map(len, caught.value.nest.splitlines())) > 500
+    shown = str(caught.value).splitlines()
+    assert max(map(len, shown)) < 200
+    assert any(line.endswith("... # s4") for line in shown)
