@@ -60,17 +60,20 @@ def estimate(nest: Nest, machine: Machine, dims: Mapping[str, int] | None = None
     return estimated(program(nest, dims), machine)
 
 
-def estimated(parts: Sequence[Part], machine: Machine) -> Estimate:
-    """What loops and statements cost that are numbered in the order of the program."""
+def estimated(parts: Sequence[Part], machine: Machine, beside: float = 0.0) -> Estimate:
+    """What loops and statements cost that are numbered in the order of the program.
+
+    They may be a part of one, of which the rest touches so many bytes `beside` between two runs.
+    """
     parts = tuple(parts)
     top = scope(parts)
     names = levels(machine)
     core = issued(parts, machine)
     sent = {
-        name: (level, cache_traffic(top, cache))
+        name: (level, cache_traffic(top, cache, beside))
         for name, level, cache in zip(names[1:], _levels_below(machine), cache_geometries(machine), strict=True)
     }
-    walks = cache_traffic(top, tlb_geometry(machine))
+    walks = cache_traffic(top, tlb_geometry(machine), beside)
     stages: dict[str, float] = {}
     shares = dict.fromkeys(("arithmetic", *names, "pages"), 0.0)
     for statement in statements(parts):

@@ -104,19 +104,24 @@ def followed(machine: Machine) -> Followed:
     return Followed(machine.streams, first.ways, first.size // first.ways)
 
 
-def cache_traffic(top: LoopScope, cache: CacheGeometry) -> CacheTraffic:
-    """What comes into a cache while a program runs again and again: nothing, where it holds everything."""
+def cache_traffic(top: LoopScope, cache: CacheGeometry, beside: float = 0.0) -> CacheTraffic:
+    """What comes into a cache while a program runs again and again: nothing, where it holds everything.
+
+    Of a part of a program, what the rest touches in so many bytes `beside` comes between two runs.
+    """
     found = CacheTraffic()
-    _add_traffic(top, cache, 1.0, {}, found)
+    _add_traffic(top, cache, 1.0, {}, found, beside / cache.unit)
     return found
 
 
-def _add_traffic(here: LoopScope, cache: CacheGeometry, times: float, left: Mapping[str, float], found: CacheTraffic) -> None:
+def _add_traffic(
+    here: LoopScope, cache: CacheGeometry, times: float, left: Mapping[str, float], found: CacheTraffic, beside: float = 0.0
+) -> None:
     """Count what a loop fetches that is begun `times` times; `left` is the share of each buffer that no loop around it holds."""
     rest: dict[str, float] = {}
     held: dict[str, float] = {}
     neighbours: dict[str, float] = {}
-    for box, share in zip(here.once, _lost(here, cache), strict=True):
+    for box, share in zip(here.once, _lost(here, cache, beside), strict=True):
         name = box.name
         held[name] = 1 - share
         neighbours[name] = max(neighbours.get(name, 0.0), box.units(cache.unit).run)
@@ -137,9 +142,10 @@ def _add_traffic(here: LoopScope, cache: CacheGeometry, times: float, left: Mapp
             found.add(box, cache, runs * rest[box.name])
 
 
-def _lost(here: LoopScope, cache: CacheGeometry) -> tuple[float, ...]:
-    """The share of each box of one iteration that is gone before it is used again."""
-    counted, total = here.units(cache.unit, streamed=cache.translates)
+def _lost(here: LoopScope, cache: CacheGeometry, beside: float) -> tuple[float, ...]:
+    """The share of each box of one iteration that is gone before it is used again, as are so many units `beside`."""
+    counted, own = here.units(cache.unit, streamed=cache.translates)
+    total = own + beside
     least, most = cache.kept
     if total <= least * cache.ways:  # even if all fell into one set
         return (0.0,) * len(counted)

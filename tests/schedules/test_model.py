@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.codegen.target.cores import GENERIC, TABLE, digest, machine_of
-from tensorlang.schedules.model.estimate import estimate
+from tensorlang.schedules.model.estimate import estimate, estimated
 from tensorlang.schedules.model.footprints import scope
 from tensorlang.schedules.model.movement import CacheGeometry, cache_traffic
 from tensorlang.schedules.model.parts import Loop, Part, statements
@@ -296,3 +296,14 @@ def test_what_quotients_read_beside_each_other_is_apart() -> None:
 
     (statement,) = statements(program(tl.Schedule(tl.compute((190,), element, name="Y")).nest))
     assert sorted(tap for access in statement.accesses if access.reads for tap in access.taps) == [(-1,), (0,), (1,), (2,)]
+
+
+def test_of_a_part_of_a_program_the_rest_comes_between_two_runs() -> None:
+    """A group of stages that is estimated alone would find its operands in the cache of the run before."""
+    x = tl.placeholder((1000, 1000), name="X")
+    parts = program(tl.Schedule(tl.compute((1000, 1000), lambda i, j: x[i, j] + 1, name="Y")).nest)
+    machine = tl.machine("znver4")
+    alone, beside = (estimated(parts, machine, apart).bytes["memory"] for apart in (0.0, 1e9))
+    assert alone < 0.5 * beside
+    assert beside == pytest.approx(estimated(parts, machine, 1e10).bytes["memory"])
+    assert beside >= 8e6

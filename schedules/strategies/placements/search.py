@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tensorlang.ir.traverse import axes_of, reads_data
 from tensorlang.schedules.model.estimate import estimated
-from tensorlang.schedules.model.parts import Part
+from tensorlang.schedules.model.parts import Part, statements
 from tensorlang.schedules.model.produced import computed_at, inlined
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis.stages import size, tensor_of
@@ -139,10 +139,21 @@ class PlacementSearch:
             sketch = self._sketch(group, own)
             if sketch is not None:
                 sketch.forget({buffer.name for name in fused for buffer in self.placements.stages[name].store.buffers})
-            self._known[key] = (
-                math.inf if sketch is None else self._shared(estimated(numbered(sketch.parts()), self.machine.core).seconds, group)
-            )
+            self._known[key] = math.inf if sketch is None else self._shared(self._alone(sketch), group)
         return self._known[key]
+
+    def _alone(self, sketch: Sketch) -> float:
+        """What a group takes by itself, between two runs of which the others touch the operands and results that it does not."""
+        parts = numbered(sketch.parts())
+        touched = {access.buffer.name for statement in statements(parts) for access in statement.accesses}
+        beside = sum(size for name, size in self._arguments.items() if name not in touched)
+        return estimated(parts, self.machine.core, beside).seconds
+
+    @cached_property
+    def _arguments(self) -> dict[str, float]:
+        """The bytes of the operands and results of the program."""
+        every = (access for statement in statements(self.plain) for access in statement.accesses)
+        return {read.buffer.name: read.element * math.prod(read.extents) for read in every if read.buffer.memory == "argument"}
 
     def _reaches(self, name: str, stages: set[str], written_in: frozenset[str]) -> bool:
         """Is a stage that is inlined written into one of these, by way of others that are?"""
