@@ -128,3 +128,20 @@ def test_every_element_is_what_the_chosen_side_reads(condition: Any, read: Any, 
     first, second = (x[np.clip(form(part, i, k), 0, N - 1)] for part in (read, other))
     want = np.where(compare(form(condition, i, k)), np.where(i < k, first, second) if nested else first, second)
     assert np.array_equal(tl.build(tl.compute((N, N), element, name="Z"))(x), want)
+
+
+@pytest.mark.parametrize("extent", [7, 8, 64])
+def test_what_is_asked_of_even_and_odd_elements_decides_clamps(extent: int) -> None:
+    """An even element of eight is not the last one; of seven it may be."""
+    X = tl.placeholder((extent,), name="X")
+
+    def turned(i: Any) -> Any:
+        return tl.select(i % 2 == 0, X[tl.minimum(i + 1, extent - 1)], -X[tl.maximum(i - 1, 0)])
+
+    y = tl.compute((extent,), turned, name="Y")
+    text = str(tl.Schedule(y))
+    assert "maximum" not in text
+    assert ("minimum" in text) == (extent % 2 == 1)
+    x = np.arange(1, extent + 1, dtype=np.float32)
+    wanted = [x[min(i + 1, extent - 1)] if i % 2 == 0 else -x[i - 1] for i in range(extent)]
+    np.testing.assert_array_equal(tl.build(y)(x), wanted)

@@ -17,7 +17,9 @@ from tensorlang.codegen.emission.affine import Polynomial, Strided, classify
 from tensorlang.codegen.emission.frame import Frame
 from tensorlang.codegen.emission.memory import LONGEST_STEP
 from tensorlang.codegen.emission.vector_access import BufferAddress
-from tensorlang.ir.traverse import children
+from tensorlang.ir.dtype import INT64
+from tensorlang.ir.integers import COMPARE
+from tensorlang.ir.traverse import children, dtype_of, reads_data
 
 Read: TypeAlias = "tuple[str, int, frozenset[object], int]"
 """A buffer, how far lanes are apart, and where the first one is: what loops add, and a number."""
@@ -27,7 +29,7 @@ def always_read(frame: Frame) -> frozenset[Read]:
     """What the statement reads, whatever it chooses, by lanes that lie evenly apart; found once."""
     if frame.beside is None:
         found = set[Read]()
-        for load in _unconditional(frame.stored):
+        for load in _unconditional(frame, frame.stored):
             assert isinstance(load.buffer, ir.Buffer)
             fixed, moving = frame.space.offset(load.index, frame.places[load.buffer.name].shape).parted()
             pattern = classify(moving)
@@ -50,7 +52,7 @@ def before(frame: Frame, name: str, place: BufferAddress, fixed: Polynomial, mov
     return residue if all((name, step, loops, first + beside) in always_read(frame) for beside in range(step)) else None
 
 
-def _unconditional(values: Iterable[ir.Expr]) -> Iterator[ir.Load]:
+def _unconditional(frame: Frame, values: Iterable[ir.Expr]) -> Iterator[ir.Load]:
     waiting, seen = list(values), set[int]()
     while waiting:
         node = waiting.pop()
@@ -60,9 +62,18 @@ def _unconditional(values: Iterable[ir.Expr]) -> Iterator[ir.Load]:
         if isinstance(node, ir.Load):
             yield node
         elif isinstance(node, ir.Select):
-            waiting.append(node.cond)
+            chosen = _known(frame, node.cond)
+            waiting.append(node.cond if chosen is None else node.yes if chosen else node.no)
         else:
             waiting += children(node)
+
+
+def _known(frame: Frame, cond: ir.Expr) -> bool | None:
+    """What a comparison of indices is in every lane, as in one of the copies that a loop was unrolled into; None where that is not told."""
+    if not (isinstance(cond, ir.Compare) and dtype_of(cond.left) == INT64) or reads_data(cond):
+        return None
+    apart = (frame.space.polynomial(cond.left) - frame.space.polynomial(cond.right)).constant
+    return None if apart is None else COMPARE[cond.op](apart, 0)
 
 
 def _step(moving: Polynomial) -> int:

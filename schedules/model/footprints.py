@@ -40,7 +40,9 @@ class Units(NamedTuple):
 class BufferFootprint:
     """The part of a buffer that is touched; `place` is the first statement that does; `name` the buffer's.
 
-    Of what is written at all a share is `dirty`: of two states of which one is read and the other written, half.
+    Of what is written at all a share is `dirty`: of two states of which one is read and the other written, half. No more elements are
+    touched than there are accesses, at `most` so many: where data tell a place in a volume, or a diagonal is followed, far fewer than
+    the box has.
     """
 
     access: LinearAccess
@@ -51,6 +53,7 @@ class BufferFootprint:
     place: int
     name: str
     dirty: float = 1.0
+    most: float = math.inf
     counted: dict[int, Units] = field(default_factory=dict)
 
     def units(self, size: int) -> Units:
@@ -89,7 +92,7 @@ class BufferFootprint:
             spread = places + (min(span, reached) - places) * element / size  # of places further apart than a unit
             total = min(total, number * whole * max(1.0, spread))
         held = math.prod(extents) * element
-        return Units(max(1.0, min(total, held / size + 1)), tuple(rows), run)
+        return Units(max(1.0, min(total, held / size + 1, self.most)), tuple(rows), run)
 
     def over(self, loop: Loop) -> BufferFootprint:
         """What all iterations of a loop touch of which this is one."""
@@ -104,7 +107,8 @@ class BufferFootprint:
                 each = abs(coefficient)
                 times = min(loop.trips, period) if each >= 1 else max(1.0, loop.trips * each)
                 sides[place] = DimensionSpan(first, span + min(each * (loop.trips - 1), period - 1), reached * times, places * times)
-        return BufferFootprint(self.access, tuple(sides), self.reads, self.writes, self.streams, self.place, self.name, dirty)
+        most = self.most * loop.trips
+        return BufferFootprint(self.access, tuple(sides), self.reads, self.writes, self.streams, self.place, self.name, dirty, most)
 
     def moves_with(self, other: BufferFootprint, inside: frozenset[str]) -> bool:
         """Do both move alike in the loops that are not `inside`?"""
@@ -130,7 +134,8 @@ class BufferFootprint:
         written = self.writes or other.writes
         streams = written and all(box.streams for box in (self, other) if box.writes)
         read = self.reads or other.reads
-        return BufferFootprint(self.access, tuple(sides), read, written, streams and not read, self.place, self.name, dirty)
+        most = self.most + other.most
+        return BufferFootprint(self.access, tuple(sides), read, written, streams and not read, self.place, self.name, dirty, most)
 
 
 def sets_used(units: Units, line: int, sets: int) -> float:
@@ -207,7 +212,8 @@ def _point(access: LinearAccess, place: int) -> BufferFootprint:
         first = min(places)
         span = 1.0 if len(places) == 1 else float(min(max(places) - first + 1, max(extent, 1.0)))
         sides.append(DimensionSpan(float(first), span, span, 1.0))
-    return BufferFootprint(access, tuple(sides), access.reads, access.writes, access.streams, place, access.buffer.name)
+    reads, writes, most = access.reads, access.writes, float(len(access.taps))
+    return BufferFootprint(access, tuple(sides), reads, writes, access.streams, place, access.buffer.name, most=most)
 
 
 def _merged(boxes: Sequence[BufferFootprint], inside: frozenset[str]) -> tuple[BufferFootprint, ...]:

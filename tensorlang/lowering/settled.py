@@ -18,7 +18,7 @@ from tensorlang.algebra.bounds import Bounds, negated
 from tensorlang.algebra.extrema import NeverGreater, by_intervals, is_clamp, side_of
 from tensorlang.algebra.polyhedra import find
 from tensorlang.ir import Binary, Compare, Expr, Load, Select
-from tensorlang.ir.traverse import children, nodes, rewrite
+from tensorlang.ir.traverse import children, nodes, reads_data, rewrite
 
 DEPTH: Final = 8
 """Choices inside one another that are looked into."""
@@ -31,7 +31,7 @@ def settled(value: Expr, conditions: Sequence[Expr], ranges: Sequence[Expr]) -> 
     facts = (*ranges, *conditions)
     if conditions:
         value = _indices(value, lambda one, other: find(*facts, Compare("gt", one, other)) is None)
-    return _sides(value, Bounds().under(facts), DEPTH)
+    return _sides(value, facts, Bounds().under(facts), DEPTH)
 
 
 def _indices(value: Expr, never_greater: NeverGreater) -> Expr:
@@ -46,17 +46,32 @@ def _indices(value: Expr, never_greater: NeverGreater) -> Expr:
     return rewrite(value, index)
 
 
-def _sides(value: Expr, known: Bounds, depth: int) -> Expr:
-    """The value with the sides of its choices settled by what each choice asks."""
+def _sides(value: Expr, facts: Sequence[Expr], known: Bounds, depth: int) -> Expr:
+    """The value with the sides of its choices settled by what each choice asks, beside the `facts`, which say what is `known`."""
     changed: dict[int, Expr] = {}
     for choice in _choices(value) if depth else ():
         sides = [
-            _sides(_indices(side, by_intervals(here)), here, depth - 1)
-            for side, here in ((choice.yes, known.under([choice.cond])), (choice.no, known.under([negated(choice.cond)])))
+            _side(side, (*facts, asked), known.under([asked]), depth, exactly=_asks_remainder(choice.cond))
+            for side, asked in ((choice.yes, choice.cond), (choice.no, negated(choice.cond)))
         ]
         if sides[0] is not choice.yes or sides[1] is not choice.no:
             changed[id(choice)] = replace(choice, yes=sides[0], no=sides[1])
     return rewrite(value, lambda node: changed.get(id(node), node)) if changed else value
+
+
+def _side(side: Expr, facts: Sequence[Expr], known: Bounds, depth: int, *, exactly: bool) -> Expr:
+    """One side of a choice; `exactly`: intervals do not tell what is asked, since an even number below 64 is below 63."""
+    near = by_intervals(known)
+
+    def never_greater(one: Expr, other: Expr) -> bool:
+        return near(one, other) or (exactly and find(*facts, Compare("gt", one, other)) is None)
+
+    return _sides(_indices(side, never_greater), facts, known, depth - 1)
+
+
+def _asks_remainder(cond: Expr) -> bool:
+    """Is it asked of remainders, as of even and odd elements?"""
+    return any(isinstance(node, Binary) and node.op == "mod" for node in nodes(cond)) and not reads_data(cond)
 
 
 def _choices(value: Expr) -> Iterator[Select]:

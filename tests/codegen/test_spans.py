@@ -94,3 +94,22 @@ def test_the_model_counts_what_is_loaded_once() -> None:
     core: Any = target("znver4").core
     whole, parts = (estimate(summed(2, residues, 1 << 12).nest, core).shares["L1"] for residues in ([0, 1], [0]))
     assert whole < 1.2 * parts
+
+
+@pytest.mark.parametrize("cpu", ["znver4", "skylake-avx512"])
+def test_copies_that_choose_one_after_the_other_load_a_block_once(cpu: str) -> None:
+    """Pairs that are turned: the copy for even elements and the one for odd ones read the same two vectors."""
+    X, c = tl.placeholder((64, 1 << 8), name="X"), tl.placeholder((64, 1 << 7), name="C")
+    even = lambda t, i: X[t, i] * c[t, i // 2] - X[t, i + 1]  # noqa: E731
+    odd = lambda t, i: X[t, i - 1] + X[t, i] * c[t, i // 2]  # noqa: E731
+    s = tl.Schedule(tl.compute((64, 1 << 8), lambda t, i: tl.select(i % 2 == 0, even(t, i), odd(t, i)), name="Y"))
+    block, _ = s.split("i", 32)
+    pair, side = s.split("i_i", 2)
+    s.reorder(block, side, pair)
+    s.vectorize(pair)
+    s.unroll(side)
+    assert vectors_loaded(s, cpu) == 3
+    x, angles = np.random.default_rng(0).random((64, 256), dtype=np.float32), np.random.default_rng(1).random((64, 128), dtype=np.float32)
+    want = np.empty_like(x)
+    want[:, ::2], want[:, 1::2] = x[:, ::2] * angles - x[:, 1::2], x[:, ::2] + x[:, 1::2] * angles
+    np.testing.assert_allclose(tl.build(s)(x, angles), want, rtol=1e-6)

@@ -307,3 +307,13 @@ def test_of_a_part_of_a_program_the_rest_comes_between_two_runs() -> None:
     assert alone < 0.5 * beside
     assert beside == pytest.approx(estimated(parts, machine, 1e10).bytes["memory"])
     assert beside >= 8e6
+
+
+def test_data_that_name_places_in_a_volume_touch_no_more_than_there_are() -> None:
+    """Sixteen points of a volume are sixteen lines, and not the box of 16 x 16 x 16 elements that indices apart would reach."""
+    v, p = tl.placeholder((64, 64, 64), name="V"), tl.placeholder((50000, 3), "int32", name="P")
+    at = tl.compute((50000,), lambda i: v[tuple(tl.clamp(p[i, a], 0, 63) for a in range(3))], name="Y")
+    s = tl.Schedule(at)
+    s.vectorize(s.split("i", 16)[1])
+    found = estimate(s.nest, tl.machine("znver4"))
+    assert found.bytes["L2"] < 1.5 * (50000 * 64 + 50000 * 16)

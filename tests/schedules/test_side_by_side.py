@@ -160,3 +160,28 @@ def test_sums_that_share_nothing_stay_in_rows() -> None:
     x, k = tl.placeholder((500, 400, 3), name="X"), tl.reduce_axis(400, name="k")
     colours = tl.compute((500, 3), lambda i, c: tl.sum(x[i, k, c], axis=k), name="S")
     assert "blocks" not in choose(colours, target("znver4"), 1).default
+
+
+def stiffness(elements: int, nodes: int) -> Any:
+    """What triangles of a mesh add to their corners: a product of 3 x 3 each with what data name, and a scatter of it."""
+    u, corners = tl.placeholder((nodes,), name="u"), tl.placeholder((elements, 3), "int32", name="corners")
+    K, k = tl.placeholder((elements, 3, 3), name="K"), tl.reduce_axis(3, name="k")
+
+    def corner(e: Any, a: Any) -> Any:
+        return tl.clamp(corners[e, a], 0, nodes - 1)
+
+    own = tl.compute((elements, 3), lambda e, a: tl.sum(K[e, a, k] * u[corner(e, k)], axis=k), name="own")
+    axes = tl.reduce_axis(elements, name="r"), tl.reduce_axis(3, name="s")
+    nothing = tl.compute((nodes,), lambda i: 0.0 * u[i], name="nothing")
+    return tl.scatter(nothing, axes, lambda e, a: (corner(e, a),), lambda e, a: own[e, a], reduce="add", name="F")
+
+
+def test_small_products_beside_other_stages_have_an_element_in_each_lane() -> None:
+    strategy = choose(stiffness(4000, 900), target("znver4"), 1)
+    assert strategy.default["blocks"] == 16
+    rng = np.random.default_rng(0)
+    u, corners = rng.standard_normal(60).astype(np.float32), rng.integers(-3, 65, (301, 3)).astype(np.int32)
+    K = rng.standard_normal((301, 3, 3)).astype(np.float32)
+    found, clamped, want = tl.build(stiffness(301, 60))(u, corners, K), np.clip(corners, 0, 59), np.zeros(60)
+    np.add.at(want, clamped, np.einsum("eak,ek->ea", K.astype(float), u[clamped]))
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)

@@ -73,7 +73,8 @@ class SideBySide:
         Stages beside which others stand (not `alone`) have to be rows where they can be a run: these can be placed in one another.
         """
         stage = rows.stage
-        plainly = rows.may_be_reordered if not alone else rows.vector is not None and not (stage.is_idle or stage.conditional)
+        wanted = rows.vector is not None and not (stage.is_idle or stage.conditional)
+        plainly = wanted if alone or stage.reduced else rows.may_be_reordered
         if not plainly or stage.scatters_within or not stage.outer or not all(map(is_literal, stage.loops)):
             return None
         if stage.reduced and not rows.reduces:  # lanes are results already
