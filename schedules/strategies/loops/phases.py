@@ -32,6 +32,8 @@ from tensorlang.schedules.strategies.analysis.stages import StageInfo, from_zero
 
 MOST_PHASES: Final = 4
 """Remainders, at most: so many vectors are interleaved when they are stored."""
+WAITED: Final = 2.0
+"""Slots in which a step of a recurrence waits for each vector that the one before wrote: through the shuffles of a store and of a load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +52,17 @@ class Phases:
         """Those of a stage without a reduction.
 
         Apart, all but one in `count` of the operations of the sides are saved, and the shuffles that spread what a quotient reads, of which
-        each is loaded once for all remainders; what was read contiguously is read with a stride, and results are interleaved.
+        each is loaded once for all remainders; what was read contiguously is read with a stride, and results are interleaved. A recurrence
+        waits for both, since it reads what it has stored a step before.
         """
         count = _count(stage, vector, lanes)
         if count == 1:
             return TOGETHER
         sides = [side for node in _choices(stage, vector) for side in (node.yes, node.no)]
         saved = sum(_operations(side) for side in sides) * (1 - 1 / count)
-        lost = log2(count) * len(stage.store.values) + sum(abs(stage.stride(load, vector) or 0) == 1 for load in dict.fromkeys(stage.loads))
+        near = [load for load in dict.fromkeys(stage.loads) if abs(stage.stride(load, vector) or 0) == 1]
+        own = sum(tensor_of(load) in stage.store.buffers for load in near)
+        lost = log2(count) * len(stage.store.values) + len(near) + WAITED * own
         for load in _spread(stage, vector):
             apart = _apart(load, vector, count)
             saved += (lanes if tensor_of(load).dtype.bits < PICKED else 2 - 1 / count) if apart in (0, 1) else 0
