@@ -94,3 +94,16 @@ def test_a_fork_that_follows_another_finds_threads_awake() -> None:
     core = MACHINE.core
     assert seconds_of_forks(core, 0) == seconds_of_forks(core, 1) == core.fork
     assert seconds_of_forks(core, 101) == pytest.approx(core.fork * (1 + 100 * AWAKE))
+
+
+@pytest.mark.parametrize(("planes", "threads", "whole"), [(3, 2, False), (4, 2, True), (3, 16, False), (64, 16, True), (9, 4, False)])
+def test_few_planes_are_rows_where_threads_would_wait(planes: int, threads: int, whole: bool) -> None:
+    """Three planes occupy three threads of sixteen, and take two as long as four would."""
+    shape = planes, 240, 320
+    x = tl.placeholder(shape, name="X")
+    y = tl.compute(shape, lambda c, i, j: tl.exp(x[c, i, j]) * tl.tanh(x[c, 239 - i, j]), name="Y")
+    strategy = choose(y, target("znver4"), threads)
+    s = strategy.schedule(strategy.default)
+    assert ("parallel c in" if whole else f"parallel c_i in range({240 * planes})") in str(s)
+    values = np.random.default_rng(0).random(shape, dtype=np.float32)
+    np.testing.assert_allclose(tl.build(s)(values), np.exp(values) * np.tanh(values[:, ::-1]), rtol=1e-5)

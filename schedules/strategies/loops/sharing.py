@@ -31,7 +31,7 @@ from tensorlang.schedules.rewriting.edit import find_loop, loops, loops_on, path
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.stages import partial_results, size
 from tensorlang.schedules.strategies.loops.neighbours import neighbours, shared_bytes
-from tensorlang.schedules.strategies.loops.thread_loop import AWAKE, WORTH_THREADS, seconds_of_forks, sharing_pays
+from tensorlang.schedules.strategies.loops.thread_loop import AWAKE, WORTH_THREADS, parallelize, seconds_of_forks, sharing_pays
 from tensorlang.schedules.strategies.processor import Processor
 
 SHARED: Final = (frozenset({"parallel"}), frozenset({"parallel", "serial"}))
@@ -53,7 +53,7 @@ def share_rest(s: Schedule, machine: Processor, threads: int) -> Schedule:
             fork = seconds_of_forks(machine.core, turns)
             if work * (1 - 1 / threads) <= fork:
                 continue
-            if sharing_pays(loop, work, threads, fork) and s.attempt(Parallel(name)):
+            if sharing_pays(loop, work, threads, fork) and parallelize(s, name, threads):
                 continue
             shared = _in_stretches(s, loop, work, threads, fork) or _in_parts(s, loop, work, threads, fork, machine)
             if shared is not None:

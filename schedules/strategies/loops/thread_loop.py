@@ -12,17 +12,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from tensorlang.ir import For
+from tensorlang.schedules.directives.fuse import Fuse
 from tensorlang.schedules.directives.loop_kinds import Parallel
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.model.sketch import Sketch, numbered
+from tensorlang.schedules.rewriting.edit import find_loop, loops
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stages_of
 from tensorlang.schedules.strategies.processor import Processor
 
+UNEVEN: Final = 1.05
+"""Times the iterations of a loop that all threads could take meanwhile, above which it is one with the loop inside it."""
 WORTH_THREADS: Final = 0.8
 """The share of the serial time that may be left, at most, for threads to be worth their cores."""
 AWAKE: Final = 0.4
@@ -109,6 +113,33 @@ def of_threads(knob: str) -> bool:
     return knob == "parallel" or knob.endswith(".parallel")
 
 
-def parallelize(s: Schedule, loop: str) -> None:
-    """Let threads share a loop, unless iterations depend on one another or it stands inside another loop that threads share."""
-    s.attempt(Parallel(loop))
+def parallelize(s: Schedule, loop: str, threads: int = 1) -> bool:
+    """Let threads share a loop, unless iterations depend on one another or it stands inside another loop that threads share; is it so?
+
+    Of few iterations some of so many `threads` would have none, or one less: three planes of an image occupy three threads, and two of
+    them take as long as four. Such a loop is one with those inside it.
+    """
+    before = len(s.directives)
+    if s.attempt(Parallel(_evened(s, loop, threads))):
+        return True
+    if len(s.directives) == before:
+        return False
+    s.undo(len(s.directives) - before)
+    return s.attempt(Parallel(loop))
+
+
+def _evened(s: Schedule, loop: str, threads: int) -> str:
+    """A loop of which threads get about as many iterations each, made of one and those directly inside it that are not innermost."""
+    outer = next((part for part in loops(s.nest.body) if part.loop == loop), None)  # a skewed loop has another name by now
+    if outer is None:
+        return loop
+    while 0 < size(outer) * UNEVEN < math.ceil(size(outer) / threads) * threads:
+        inner = outer.body
+        if not (isinstance(inner, For) and inner.kind == "serial" and any(part.kind == "serial" for part in loops(inner.body))):
+            break
+        fused = Fuse(outer.loop, inner.loop)
+        if not s.attempt(fused):
+            break
+        (name,) = fused.made()
+        outer = find_loop(s.nest, name)
+    return outer.loop

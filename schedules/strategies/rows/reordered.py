@@ -79,4 +79,4 @@ def schedule_reordered(
     if outermost is None:
         rows.schedule(s, config, prefix, alone=alone)
     elif alone and config.get(f"{prefix}parallel", "none") == "outer":
-        parallelize(s, outermost)
+        parallelize(s, outermost, rows.threads)

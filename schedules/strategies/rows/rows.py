@@ -281,7 +281,7 @@ class RowVectors:
             if config.get(f"{prefix}prefetch"):
                 ask_ahead(s, reading, self.far, config[f"{prefix}prefetch"], self.extent, width)
         if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None:
-            parallelize(s, outermost)
+            parallelize(s, outermost, self.threads)
 
     def _may_meet(self, s: Schedule, loop: str, width: int) -> bool:
         """May lanes write to the same place, as a scatter's where data tells it?"""

@@ -212,4 +212,4 @@ class Transpose:
             if s.can("prefetch", operand, tiles[-1], config[f"{prefix}prefetch"]):
                 s.prefetch(operand, tiles[-1], config[f"{prefix}prefetch"])
         if alone and config.get(f"{prefix}parallel", "none") == "outer":
-            parallelize(s, s.loops(self.stage.name)[0])  # of strips where it stands in some
+            parallelize(s, s.loops(self.stage.name)[0], self.threads)  # of strips where it stands in some
