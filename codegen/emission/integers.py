@@ -11,11 +11,13 @@ from typing import Final
 
 from llvmlite import ir as llvm
 
-from tensorlang.codegen.emission.types import Builder, Value, filled, freeze, intrinsic, known
+from tensorlang.codegen.emission.types import Builder, Value, filled, freeze, intrinsic, is_beyond, known
 
 Binary = Callable[[Builder, Value, Value], Value]
 WIDEST: Final = 32
 """Bits of integers whose quotients float64 tells."""
+BYTES_AT_MOST: Final = 16
+"""Bits of factors of which LLVM may find that they are bytes."""
 
 
 def _divisor(builder: Builder, b: Value, signed: bool) -> tuple[Value, Value | None, Value | None]:
@@ -125,9 +127,10 @@ def _call(name: str) -> Binary:
 
 
 def _mul(builder: Builder, a: Value, b: Value) -> Value:
-    """A product. In vectors LLVM 22 must not see through it: it takes the sum of eight products of bytes for one of four (`vpdpbusd`)."""
+    """A product. In vectors LLVM 22 must not see through those of bytes: it takes the sum of eight for one of four (`vpdpbusd`)."""
     product = builder.mul(a, b)
-    return freeze(builder, product) if isinstance(a.type, llvm.VectorType) else product
+    of_bytes = isinstance(a.type, llvm.VectorType) and not any(is_beyond(factor, BYTES_AT_MOST) for factor in (a, b))
+    return freeze(builder, product) if of_bytes else product
 
 
 _RING: Final[dict[str, Binary]] = {

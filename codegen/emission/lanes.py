@@ -7,7 +7,7 @@ from typing import Final
 
 from llvmlite import ir as llvm
 
-from tensorlang.codegen.emission.types import I32, Builder, Poison, Value, element_of, known, lanes_of
+from tensorlang.codegen.emission.types import I32, Builder, Poison, Value, element_of, is_beyond, known, lanes_of
 from tensorlang.codegen.target import Target
 
 WIDE: Final = 512
@@ -76,7 +76,9 @@ def product_of_wide(builder: Builder, target: Target, a: Value, b: Value) -> Val
     which no instruction does, and ends the process. So each register of products goes through an empty piece of assembly, and a factor that
     is put together from lanes as well.
     """
-    if not (target.has_masks and target.vector_bits == WIDE and lanes_of(a) > WIDE // 64 // 2):
+    if not (target.has_masks and target.vector_bits == WIDE and lanes_of(a) > WIDE // 64 // 2) or any(
+        is_beyond(side, 32) for side in (a, b)
+    ):
         return builder.mul(a, b)
     a, b = (_in_registers(builder, target, side) if _is_put_together(side) else side for side in (a, b))
     return _in_registers(builder, target, builder.mul(a, b))

@@ -118,6 +118,13 @@ def known(value: Value) -> int | tuple[int, ...] | None:
     return int(value.constant) if isinstance(value.constant, int) else None
 
 
+def is_beyond(value: Value, bits: int) -> bool:
+    """Is it a constant, of which no lane is an integer of so many bits, with a sign or without?"""
+    numbers = known(value)
+    lanes = (numbers,) if isinstance(numbers, int) else numbers or ()
+    return bool(lanes) and not any(-(1 << bits - 1) <= number < 1 << bits for number in lanes)
+
+
 def splat(builder: Builder, value: Value, lanes: int) -> Value:
     """A scalar in every lane; a vector as it is."""
     if not lanes or lanes_of(value):

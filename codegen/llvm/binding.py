@@ -27,7 +27,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tensorlang.codegen.llvm import byte_shuffles
-from tensorlang.codegen.llvm.pipelines import DEFAULT_PASSES, Passes, Pipeline, optimize, pipeline_of
+from tensorlang.codegen.llvm.pipelines import DEFAULT_PASSES, Passes, Pipeline, level_of, optimize, pipeline_of
 from tensorlang.errors import BuildError, InternalError
 from tensorlang.system import forks
 
@@ -185,7 +185,7 @@ def _optimized(text: str, machine: TargetMachine, passes: Passes, pipeline: Pipe
     instructions for that ends the process. Looking takes a hundredth of the time that optimising does.
     """
     with _module(text, machine, passes.level) as (module, target_machine):
-        optimize(_llvm(), module, target_machine, passes, pipeline)
+        optimize(_llvm(), module, target_machine, level_of(text, passes), pipeline)
         wrong = _why_invalid(module)
         source = byte_shuffles.apart(module if wrong is None else text, text, machine.features)
         if wrong is None and source is None:

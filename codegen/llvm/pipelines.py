@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 _SHUFFLE: Final = re.compile(r"shufflevector <\d+ x (\w+)>[^\n]*> <i32 ")
 """A shuffle of lanes of a type, not of one lane into all."""
+_COUNTED: Final = re.compile(r"mul [^\n]*\b(?:16843009|72340172838076673)\b")
+"""The end of a sum of bits: four or eight sums of bytes, added up in the highest byte of a product by 0x01010101."""
 MOSTLY_MOVED: Final = 0.25
 """The share of shuffles among the instructions of a module from which it is taken for one that moves more than it computes: packing
 weights for a convolution makes 0.1 to 0.2, transposing an odd matrix 0.4."""
@@ -44,6 +46,11 @@ def optimize(llvm: Any, module: Any, target_machine: Any, passes: Passes, pipeli
     finally:
         builder.close()
         options.close()
+
+
+def level_of(text: str, passes: Passes) -> Passes:
+    """The passes, of a level at which LLVM sees that bits are counted, where they are: processors have an instruction for it."""
+    return replace(passes, level=3) if passes.level == DEFAULT_PASSES.level and _COUNTED.search(text) else passes
 
 
 def _run(llvm: Any, manager: Any, of: Any, builder: Any) -> None:
