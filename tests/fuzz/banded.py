@@ -1,11 +1,11 @@
-"""Templates of stages that read a part of what another one computes: a triangle, a band, rows up to some place."""
+"""Templates of stages that read a part of what another one computes: a triangle, a band, rows up to some place, what a step leaves."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .case import Node
-from .draft import Draft
+from .draft import Draft, axes_of
 from .nodes import FLOATS, cast_all, guarded, together
 
 
@@ -52,3 +52,28 @@ def _order(draft: Draft) -> Node:
     left: Node = ["ax", "i"] if factor == 1 else ["*", factor, ["ax", "i"]]
     right: Node = ["+", ["ax", "j"], moved] if rng.random() < 0.8 else moved
     return [rng.choice(("<", "<=", ">", ">=", "<=", ">=", "==")), left, right]
+
+
+def shrinking(draft: Draft) -> None:
+    """A scan whose steps compute what an order of places and steps leaves of a state, and a stage that reads some of what comes out."""
+    rng, of = draft.rng, draft.number()
+    shape = draft.shape(rng.randint(1, 2), 40)
+    state = draft.operand(shape, of)
+    if draft.tensors[state].rough:
+        return
+    length, axes, name = draft.extent(7), axes_of(shape), "STUVWXYZ"[len(draft.case["stages"])]
+    along, here = list(axes)[-1], [["ax", axis] for axis in axes]
+    place: Node = ["+", ["ax", along], rng.choice((-2, -1, 1, 1, 2))]
+    there = guarded(["ld", "STATE0", [*here[:-1], place]], [[">=", place, 0], ["<", place, ["ext", shape[-1]]]], of)
+    step: Node = ["ax", "t"] if rng.random() < 0.8 else ["*", 2, ["ax", "t"]]
+    bounds = [["+", rng.randint(0, 6), step], ["-", rng.randint(2, 12), step], rng.randint(0, 6)]
+    tests = [[rng.choice(("<", "<=", ">=", ">")), ["ax", along], rng.choice(bounds)] for _ in range(rng.choice((1, 1, 2)))]
+    body = guarded([rng.choice(("+", "max", "min")), ["ld", "STATE0", here], there], tests, of)
+    inner = [{"name": "N0", "type": of, "axes": list(axes), "shape": shape, "body": [cast_all(body, of)]}]
+    keep = draft.form or rng.choice(("all", "last", "last"))
+    extra = {"form": "scan", "reads": [state], "length": length, "keep": keep, "inner": inner, "results": 1}
+    draft.add("scan", {"t": length, **axes} if keep == "all" else axes, [], [of], rough=False, always=True, **extra)
+    if keep == "last":
+        some = rng.randint(0, 2)
+        read = guarded(["ld", f"{name}_0", [*here[:-1], some]], [["<", some, ["ext", shape[-1]]]], of)
+        draft.add("pointwise", {axis: axes[axis] for axis in list(axes)[:-1]}, [cast_all(read, of)], [of], rough=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from .banded import banded
+from .banded import banded, shrinking
 from .case import Extent, Node
 from .draft import LETTERS, WORK, Draft, axes_of
 from .inner import LANES, TERMS, reduced, with_total
@@ -313,6 +313,7 @@ KINDS: Final[dict[str, tuple[Callable[[Draft], None], int]]] = {
     "conv": (convolution, 3),
     "window": (window, 2),
     "banded": (banded, 2),
+    "shrinking": (shrinking, 1),
     "gather": (gather, 2),
     "transpose": (transposed, 2),
     "normalise": (normalised, 1),
