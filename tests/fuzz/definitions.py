@@ -16,6 +16,8 @@ FAR: Final = (0, 1, 5, 1 << 34)
 """How far off a read under a condition may lie at run time."""
 ROWS: Final = 0.06
 """How often a definition is one of carried rows, which hardly any other comes to."""
+MOST_STAGES: Final = 6
+"""Stages after which no template adds some: there are eight names, and a template takes up to three."""
 
 
 def definition(seed: int) -> Case:
@@ -27,7 +29,7 @@ def definition(seed: int) -> Case:
         return finished(draft)
     kinds, weights = list(KINDS), [weight for _, weight in KINDS.values()]
     for _ in range(rng.choice((1, 1, 2, 2, 2, 3, 3, 4, 5))):
-        if len(draft.case["inputs"]) < 6:
+        if len(draft.case["inputs"]) < 6 and len(draft.case["stages"]) < MOST_STAGES:
             KINDS[rng.choices(kinds, weights)[0]][0](draft)
     if not draft.case["stages"]:
         pointwise(draft)
