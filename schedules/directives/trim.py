@@ -106,15 +106,15 @@ class Trim(Directive):
 
 def _without(nest: Nest, loop: For, needed: dict[Buffer, Forms]) -> Nest:
     """The nest without conditions in a loop that only spare what nobody reads; itself where there are none."""
-    spared = frozenset(condition for part in statements(loop.body) if isinstance(part, If) for condition in _spared(nest, part, needed))
-    if not spared:
+    spared = {id(part): frozenset(_spared(nest, part, needed)) for part in statements(loop.body) if isinstance(part, If)}
+    if not any(spared.values()):
         return nest
 
-    def rewritten(part: Stmt) -> Stmt:
-        part = map_statements(part, rewritten)
+    def rewritten(asked: Stmt) -> Stmt:
+        part = map_statements(asked, rewritten)
         if not isinstance(part, If) or part.orelse is not None:
             return part
-        kept = [condition for condition in conjuncts((part.cond,)) if condition not in spared]
+        kept = [condition for condition in conjuncts((part.cond,)) if condition not in spared[id(asked)]]
         return replace(part, cond=conjunction(kept)) if kept else part.then
 
     body = rewritten(loop.body)

@@ -275,3 +275,20 @@ print(s)
         for seed in "1234"
     }
     assert len(found) == 1
+
+
+def test_equal_conditions_of_two_statements_are_spared_one_by_one() -> None:
+    """A sum in a register is read under the condition alone; what it is stored to is read everywhere (fuzz case 601000637)."""
+    a, p, q = tl.placeholder((2,), "int8", name="A"), tl.reduce_axis(1, name="p"), tl.reduce_axis(2, name="q")
+    two = tl.compute((3,), lambda _: 2.0, name="two")
+
+    def place(_: Any, k: Any) -> Any:
+        return tl.clamp(tl.cast(a[k], "int64"), 0, 2)
+
+    least = tl.scatter(two, (p, q), place, lambda *_: tl.cast(0, "float32"), reduce="min", where=lambda i, k: k < i + 1, name="S")
+    s = tl.Schedule(least)
+    s.split("S.q", 16, tail="peel")
+    s.rfactor("S.p")
+    s.accumulate("S_rf", at="S_rf.q_i")
+    s.trim("S_rf.q_o")
+    np.testing.assert_array_equal(tl.build(s)(np.array([0, 2], np.int8)), [0, 2, 2])
