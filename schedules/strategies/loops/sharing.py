@@ -66,6 +66,8 @@ def share_rest(s: Schedule, machine: Processor, threads: int) -> Schedule:
 
 def _in_one(s: Schedule, machine: Processor, threads: int) -> Schedule:
     """The schedule with loops in a row that go through the same rows as one which threads share, where that saves forks or lines."""
+    if next(neighbours(s.nest.body, 0, SHARED), None) is None:
+        return s
     asked, seconds, each = set[tuple[str, str]](), estimate(s.nest, machine.core).seconds, _seconds_of_loops(s, machine)
     while (pair := next((pair for pair in neighbours(s.nest.body, 0, SHARED) if pair not in asked), None)) is not None:
         asked.add(pair)
