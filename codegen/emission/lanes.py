@@ -76,9 +76,8 @@ def product_of_wide(builder: Builder, target: Target, a: Value, b: Value) -> Val
     which no instruction does, and ends the process. So each register of products goes through an empty piece of assembly, and a factor that
     is put together from lanes as well.
     """
-    if not (target.has_masks and target.vector_bits == WIDE and lanes_of(a) > WIDE // 64 // 2) or any(
-        is_beyond(side, 32) for side in (a, b)
-    ):
+    may_be_halved = target.has_masks and target.vector_bits == WIDE and lanes_of(a) > WIDE // 64 // 2
+    if not may_be_halved or any(is_beyond(side, 32) for side in (a, b)):
         return builder.mul(a, b)
     a, b = (_in_registers(builder, target, side) if _is_put_together(side) else side for side in (a, b))
     return _in_registers(builder, target, builder.mul(a, b))

@@ -27,7 +27,8 @@ from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Const, Expr, For
 from tensorlang.ir.linear import Linear, below_zero, expression, linear
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, reads_data
-from tensorlang.schedules.legality.accesses import Access, facts_of
+from tensorlang.schedules.legality.accesses import Access
+from tensorlang.schedules.legality.in_bounds import place_facts
 from tensorlang.schedules.rewriting.edit import loops_on, path_to, stores
 from tensorlang.schedules.rewriting.region import expand
 
@@ -36,10 +37,10 @@ Forms = dict[frozenset[tuple[Expr, int]], int]
 
 
 class Turns(NamedTuple):
-    """A loop whose iterations write the copies of a state in turn: `(loop + first) % copies` along its first dimension."""
+    """A loop whose iterations write the copies of a state in turn, at `place`, the loop and a number modulo so many `copies`."""
 
     loop: For
-    first: int
+    place: Expr
     copies: int
 
 
@@ -53,9 +54,7 @@ def read_where(nest: Nest, buffer: Buffer, found: Sequence[Access], turns: Turns
     reads = [read for read in found if read.buffer == buffer and not read.writes]
     if turns is None:
         return common([_of_read(nest, read, around) for read in reads])
-    inside = [read for read in reads if turns.loop in read.loops]
-    shifted = [_of_later_read(nest, read, around, turns) for read in inside]
-    forms = common(shifted) if shifted else {}
+    forms = common([_of_later_read(nest, read, around, turns) for read in reads if turns.loop in read.loops])
     last = max((access.position for access in found if turns.loop in access.loops), default=0)
     behind = [read for read in reads if turns.loop not in read.loops and read.position > last]
     return {terms: constant for terms, constant in forms.items() if all(_holds(nest, terms, constant, read, turns) for read in behind)}
@@ -65,20 +64,23 @@ def turns_of(nest: Nest, loop: For, buffer: Buffer) -> Turns | None:
     """The loop around another one that takes turns with the copies of a tensor; None where each iteration writes the same one."""
     around = loops_on(path_to(nest.body, lambda part: part is loop, {loop.loop}))[:-1]
     outside = _loops_around(nest, buffer)
-    first, *others = {store.index[0] for store in stores(loop.body) if buffer in store.buffers and store.index} or {const(0)}
-    if others or len(around) <= len(outside) or around[: len(outside)] != outside:
+    written = {store.index[0] for store in stores(loop.body) if buffer in store.buffers and store.index}
+    if len(written) != 1 or len(around) <= len(outside) or around[: len(outside)] != outside:
         return None
-    steps = around[len(outside)]
-    turn = _turn(first, steps)
-    return None if turn is None else Turns(steps, *turn)
-
-
-def _turn(index: Expr, steps: For) -> tuple[int, int] | None:
-    """How far an index into the copies of a state is ahead of the steps, and how many copies there are."""
+    steps, (index,) = around[len(outside)], written
     match index:
-        case Binary("mod", inner, Const(int(copies))):
-            form = linear(inner)
-            return (form.constant, copies) if dict(form.terms) == {Axis(steps.loop): 1} else None
+        case Binary("mod", inner, Const(int(copies))) if dict(linear(inner).terms) == {Axis(steps.loop): 1}:
+            return Turns(steps, index, copies)
+        case _:
+            return None
+
+
+def copies_apart(one: Expr, other: Expr) -> int | None:
+    """How many copies of a state `(t + 1) % 3` is ahead of `t % 3`, which takes turns with it; None for other indices."""
+    match one, other:
+        case Binary("mod", a, Const(int(copies))), Binary("mod", b, Const(count)) if copies == count:
+            apart = linear(Binary("sub", a, b))
+            return None if apart.terms else apart.constant % copies
         case _:
             return None
 
@@ -90,8 +92,7 @@ def _loops_around(nest: Nest, buffer: Buffer) -> tuple[For, ...]:
 
 def _of_later_read(nest: Nest, read: Access, around: frozenset[str], turns: Turns) -> Forms:
     """The forms of a read, over the iteration that wrote what is read; none where that is not an earlier one for sure."""
-    turn = _turn(read.index[0], turns.loop)
-    later = 0 if turn is None or turn[1] != turns.copies else (turns.first - turn[0]) % turns.copies
+    later = copies_apart(turns.place, read.index[0])
     step, result = Axis(turns.loop.loop), dict[frozenset[tuple[Expr, int]], int]()
     if later:
         for terms, constant in _of_read(nest, read, around | {turns.loop.loop}).items():
@@ -108,9 +109,8 @@ def _holds(nest: Nest, terms: frozenset[tuple[Expr, int]], constant: int, read: 
         form = form.plus(Linear(0, {atom: 1}) if place is None else linear(expand(nest, read.index[place], names)), factor)
     step = Axis(turns.loop.loop)
     written = (Compare("ge", step, Binary("sub", turns.loop.hi, const(turns.copies))), Compare("lt", step, turns.loop.hi))
-    facts = [fact for loop in read.loops for fact in facts_of(loop)]
     asked = [condition for condition in read.conditions if not reads_data(condition)]
-    return find(*facts, *asked, *written, Compare("ge", expression(form), const(0))) is None
+    return find(*place_facts(nest, read.loops, asked), *written, Compare("ge", expression(form), const(0))) is None
 
 
 def written_where(nest: Nest, forms: Forms, store: Store, around: Sequence[For]) -> Forms:

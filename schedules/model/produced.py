@@ -48,30 +48,23 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
         return
     made = _written(producer, [sketch])
     reads = [access for access in producer.statement.accesses if access is not made]
-    found: dict[tuple[object, ...], LinearAccess] = {}
-    more: list[Statement] = []
-
-    def read(key: tuple[object, ...], access: LinearAccess) -> None:
-        old = found.get(key)
-        found[key] = access if old is None else old._replace(taps=tuple(dict.fromkeys((*old.taps, *access.taps))))
-
+    found, more = list[LinearAccess](), list[Statement]()
     for access in sketch.statement.accesses:
         if access.buffer.name != made.buffer.name:
-            read((access.buffer.name, _where(access.terms), access.writes), access)
+            found.append(access)
             continue
         axes = {name: terms for walked, terms in zip(made.terms, access.terms, strict=True) for name in walked}
         more += [producer.statement.over(partial(_where_read, axes=axes))] * len(access.taps)
         shifts = [{name: float(at) for walked, at in zip(made.terms, tap, strict=True) for name in walked} for tap in access.taps]
         unknown = {name for place in access.told for name in made.terms[place]}
-        for own in reads:  # what several copies read alike is read once
-            taps = dict.fromkeys(tap for shift in shifts for tap in _shifted(own, shift))
-            terms = tuple([follow(part, axes) for part in own.terms])
-            told = [place for place, walk in enumerate(own.terms) if place in own.told or not unknown.isdisjoint(walk)]
-            read((own.buffer.name, _where(terms), own.writes), own._replace(terms=terms, taps=tuple(taps), told=tuple(told)))
-        if sum(len(access.taps) for access in found.values()) > MOST_READS:
-            sketch.statement = sketch.statement._replace(operations=math.inf)
-            return
-    sketch.statement = _with_all(sketch.statement, more)._replace(accesses=tuple(found.values()))
+        for read in reads:
+            taps = dict.fromkeys(tap for shift in shifts for tap in _shifted(read, shift))
+            terms = tuple([follow(part, axes) for part in read.terms])
+            told = [place for place, walk in enumerate(read.terms) if place in read.told or not unknown.isdisjoint(walk)]
+            found.append(read._replace(terms=terms, taps=tuple(taps), told=tuple(told)))
+    sketch.statement = _with_all(sketch.statement, more)._replace(accesses=gathered(found, _where))  # what several copies read alike once
+    if more and sketch.statement.touched > MOST_READS:
+        sketch.statement = sketch.statement._replace(operations=math.inf)
 
 
 def _where(terms: Sequence[Terms]) -> TermsKey:

@@ -6,7 +6,7 @@ A term is `coefficient * loop`, with a period where the loop was fused from seve
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Final, NamedTuple, TypeAlias
 
@@ -145,11 +145,11 @@ def key_of(terms: Iterable[Terms]) -> TermsKey:
     return tuple([tuple(part.items()) for part in terms])
 
 
-def gathered(accesses: Iterable[LinearAccess]) -> tuple[LinearAccess, ...]:
-    """Accesses, those to one tensor as one that move alike."""
+def gathered(accesses: Iterable[LinearAccess], where: Callable[[Sequence[Terms]], TermsKey] = key_of) -> tuple[LinearAccess, ...]:
+    """Accesses, those to one tensor as one that move alike, as `where` they do says."""
     found: dict[tuple[object, ...], LinearAccess] = {}
     for access in accesses:
-        key = access.buffer.name, access.writes, key_of(access.terms)
+        key = access.buffer.name, access.writes, where(access.terms)
         old = found.get(key)
         found[key] = access if old is None else old._replace(taps=tuple(dict.fromkeys((*old.taps, *access.taps))))
     return tuple(found.values())

@@ -24,7 +24,7 @@ def banded(draft: Draft) -> None:
         factors = [["ld", side, [["ax", axis], ["ax", "d"]]] for side, axis in zip(sides, axes, strict=True)]
         body, rough = ["red", "sum", [["d", 0, depth]], ["*", *factors], None, of], of in FLOATS
         body = ["*", body, ["cast", of, 2]] if rng.random() < 0.5 else body
-    whole = "STUVWXYZ"[len(draft.case["stages"])]
+    whole = draft.following
     draft.add("banded", axes, [cast_all(body, of)], [of], rough=rough)
     for _ in range(rng.randint(1, 2)):
         draft.add("banded", *_reader(draft, axes, whole, of), [of], rough=True)
@@ -61,7 +61,7 @@ def shrinking(draft: Draft) -> None:
     state = draft.operand(shape, of)
     if draft.tensors[state].rough:
         return
-    length, axes, name = draft.extent(7), axes_of(shape), "STUVWXYZ"[len(draft.case["stages"])]
+    length, axes, name = draft.extent(7), axes_of(shape), draft.following
     along, here = list(axes)[-1], [["ax", axis] for axis in axes]
     place: Node = ["+", ["ax", along], rng.choice((-2, -1, 1, 1, 2))]
     there = guarded(["ld", "STATE0", [*here[:-1], place]], [[">=", place, 0], ["<", place, ["ext", shape[-1]]]], of)

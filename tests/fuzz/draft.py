@@ -133,11 +133,16 @@ class Draft:
 
     # Stages
 
+    @property
+    def following(self) -> str:
+        """The name of the next stage."""
+        return "STUVWXYZ"[len(self.case["stages"])]
+
     def add(
         self, kind: str, axes: dict[str, Extent], body: list[Node], dtypes: list[str], *, rough: bool, always: bool = False, **more: Any
     ) -> None:
         """A stage and its tensors; `always` is for a form whose results are a tuple even where there is one."""
-        name = "STUVWXYZ"[len(self.case["stages"])]
+        name = self.following
         stage = {"name": name, "kind": kind, "type": dtypes[0], "axes": list(axes), "shape": list(axes.values()), "body": body, **more}
         self.case["stages"].append(stage)
         for component, of in enumerate(dtypes):

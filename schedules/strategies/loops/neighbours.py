@@ -16,11 +16,11 @@ from math import prod
 from operator import itemgetter
 from typing import Final
 
-from tensorlang.ir import Axis, Binary, Block, Const, Expr, For, Stmt
-from tensorlang.ir.linear import linear
+from tensorlang.ir import Axis, Block, Const, For, Stmt
 from tensorlang.ir.traverse import statements
 from tensorlang.schedules.directives.fuse_loops import FuseLoops
 from tensorlang.schedules.legality.accesses import Access, accesses
+from tensorlang.schedules.legality.read_where import copies_apart
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent, stage_of
 from tensorlang.schedules.schedule import Schedule
@@ -91,16 +91,7 @@ def _meet(one: Access, other: Access, first: For, second: For) -> bool:
 
 def _are_copies(one: Access, other: Access) -> bool:
     """Do two accesses touch different copies of a state, `s[t % 2, ...]` and `s[(t + 1) % 2, ...]`?"""
-    return any(_differ(a, b) for a, b in zip(one.index, other.index, strict=True))
-
-
-def _differ(one: Expr, other: Expr) -> bool:
-    match one, other:
-        case Binary("mod", a, Const(int(copies))), Binary("mod", b, Const(count)) if copies == count:
-            apart = linear(Binary("sub", a, b))
-            return not apart.terms and apart.constant % copies != 0
-        case _:
-            return False
+    return any(copies_apart(a, b) for a, b in zip(one.index, other.index, strict=True))
 
 
 def _touched(loop: For) -> Mapping[str, Sequence[Access]]:
