@@ -3,9 +3,9 @@
 Operands may fill most of the memory there is. So each is there once: made in place and compared part by part, and instead of a copy of what
 must not change there is its checksum.
 
-Inputs are benign (no NaN, magnitudes around one) and the same for every candidate of a task. Outputs are poisoned before a check and lie
-between guard zones, so that an unwritten element is NaN or 0xA5 and a write past an end is seen. The tolerance follows from the type and
-the length of the longest reduction: a schedule may reassociate a sum, so rounding grows with the square root of its length.
+Inputs are benign (no NaN, magnitudes of one or less) and the same for every candidate of a task. Outputs are poisoned before a check and
+lie between guard zones, so that an unwritten element is NaN or 0xA5 and a write past an end is seen. The tolerance follows from the type
+and the length of the longest reduction: a schedule may reassociate a sum, so rounding grows with the square root of its length.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,11 @@ PART: Final = 1 << 20
 _EPSILON: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
 Array = npt.NDArray[Any]
+
+Sample = Literal["signed", "positive", "dominant"]
+"""Kinds of inputs: floats of magnitude 1/8 to 1, a quarter negative, or none. Or matrices in which the diagonal dominates: floats of the
+first kind, divided by the longest extent of their array, and 1 more on the diagonal where its last two extents are the same."""
+SAMPLES: Final[tuple[Sample, ...]] = ("signed", "positive", "dominant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +90,36 @@ class Guarded:
         return zlib.crc32(self._inside.data)
 
 
-def inputs(specs: Sequence[Spec], seed: int, *, signed: bool = True) -> list[Guarded]:
-    """Deterministic inputs: floats of magnitude 1/8 to 1 (a quarter negative if `signed`), small integers."""
+def inputs(specs: Sequence[Spec], seed: int, sample: Sample = "signed") -> list[Guarded]:
+    """Deterministic inputs of a kind: see `Sample`."""
     made = [Guarded(spec) for spec in specs]
     for place, (guarded, spec) in enumerate(zip(made, specs, strict=True)):
-        fill(guarded, spec, seed, place, signed=signed)
+        fill(guarded, spec, seed, place, sample)
     return made
 
 
-def fill(guarded: Guarded, spec: Spec, seed: int, place: int, *, signed: bool = True) -> None:
+def fill(guarded: Guarded, spec: Spec, seed: int, place: int, sample: Sample = "signed") -> None:
     """Make the input of this place again, in place."""
+    rng, flat = np.random.default_rng([seed, place]), guarded.array.reshape(-1)
+    dominant = sample == "dominant" and spec.dtype.is_floating
+    for start in range(0, flat.size, PART):
+        part = flat[start : start + PART]
+        part[...] = values(rng, part.shape, spec.dtype, signed=sample != "positive")
+        if dominant:
+            part /= max(spec.shape, default=1)
+    if dominant and len(spec.shape) > 1 and spec.shape[-1] == spec.shape[-2]:
+        diagonal = np.arange(spec.shape[-1])
+        guarded.array[..., diagonal, diagonal] += 1
+
+
+def jitter(guarded: Guarded, spec: Spec, seed: int, place: int) -> None:
+    """Round each float of an input otherwise, up or down."""
+    if not spec.dtype.is_floating:
+        return
     rng, flat = np.random.default_rng([seed, place]), guarded.array.reshape(-1)
     for start in range(0, flat.size, PART):
         part = flat[start : start + PART]
-        part[...] = values(rng, part.shape, spec.dtype, signed=signed)
+        part[...] = part.astype(np.float64) * (1 + _EPSILON[spec.dtype] * rng.choice((-1.0, 1.0), part.shape))
 
 
 def tolerance(kind: DType, reduction: int) -> float:

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from tensorlang.autotune.measurement.arrays import Array, Guarded, Spec, inputs, mismatch
+from tensorlang.autotune.measurement.arrays import Array, Guarded, Spec, mismatch
 from tensorlang.autotune.task import NO_DIMS, bound_array, longest_reduction, placeholders, specs
-from tensorlang.autotune.verification.evaluated import mostly_finite
+from tensorlang.autotune.verification.conditioning import most_telling
 from tensorlang.autotune.verification.points import sample_points
 from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.kernel.build import build_schedule
@@ -34,16 +34,13 @@ def why_wrong(kernel: Kernel, outputs: tuple[Tensor, ...], dims: Mapping[str, in
         arguments, results = specs(outputs, dims)
         operands = [(tensor, spec) for tensor, spec in zip(placeholders(outputs), arguments, strict=True) if bound_array(tensor) is None]
         default = build_schedule(default_schedule(outputs, kernel.target), kernel.target)
-        for signed in (True, False):
-            made = [guarded.array for guarded in inputs([spec for _, spec in operands], 0, signed=signed)]
-            wanted = _run(default, made, results, dims)
-            if signed and not all(mostly_finite(guarded.array) for guarded in wanted):
-                continue  # a logarithm or a square root: not much can be told from NaN
-            feeds = {tensor: array for (tensor, _), array in zip(operands, made, strict=True)}
-            return _compare(kernel, _run(kernel, made, results, dims), wanted, outputs, feeds, dims)
+        given = [spec for _, spec in operands]
+        reduction = longest_reduction(outputs, dims)
+        _, made, wanted = most_telling(outputs, given, 0, lambda made: _run(default, made, results, dims), _arrays, reduction)
+        feeds = {tensor: guarded.array for (tensor, _), guarded in zip(operands, made, strict=True)}
+        return _compare(kernel, _run(kernel, made, results, dims), wanted, outputs, feeds, dims)
     except TensorlangError as error:
         return str(error).splitlines()[0]
-    return None
 
 
 def _compare(
@@ -70,12 +67,16 @@ def _compare(
     return None
 
 
-def _run(kernel: Kernel, arrays: list[Array], results: Sequence[Spec], dims: Mapping[str, int]) -> list[Guarded]:
+def _arrays(found: list[Guarded]) -> list[Array]:
+    return [guarded.array for guarded in found]
+
+
+def _run(kernel: Kernel, operands: list[Guarded], results: Sequence[Spec], dims: Mapping[str, int]) -> list[Guarded]:
     outputs = [Guarded(spec) for spec in results]
     for guarded in outputs:
         guarded.poison()
     into = tuple(guarded.array for guarded in outputs)
-    kernel(*arrays, out=into if len(into) > 1 else into[0], **dims)
+    kernel(*_arrays(operands), out=into if len(into) > 1 else into[0], **dims)
     return outputs
 
 

@@ -1,20 +1,23 @@
 """The reference results of a program, as far as they can be had in a given time; what the limited process runs.
 
 The evaluator is simple and slow. Small results, and those that it has at once, are computed whole. Of others it computes the elements that
-tell most (see `points`), more and more of them until the time is used.
+tell most (see `points`), more and more of them until the time is used. Where a few elements need most of a long program, as the finest
+level of a pyramid needs its coarsest, the loops are compiled as they are written: candidates are held to what no schedule has changed.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from msgspec import Struct
 
-from tensorlang.autotune.measurement.arrays import Array, Spec, inputs
-from tensorlang.autotune.task import bound_array, placeholders
+from tensorlang.autotune.measurement.arrays import Array, Guarded, Sample, Spec
+from tensorlang.autotune.task import bound_array, longest_reduction, placeholders
+from tensorlang.autotune.verification.conditioning import most_telling
 from tensorlang.autotune.verification.points import sample_points
 from tensorlang.autotune.workers.protocol import Blob, Point
 from tensorlang.definition.tensor import Tensor
@@ -47,52 +50,42 @@ class ReferenceRequest(Struct, frozen=True, kw_only=True):
 
 
 class Reference(Struct, frozen=True, kw_only=True):
-    """The expected results as bytes; for each the elements that they are (None: all); whether the inputs have negative floats."""
+    """The expected results as bytes; for each the elements that they are (None: all); which inputs they are of."""
 
     values: tuple[Blob, ...]
     at: tuple[tuple[Point, ...] | None, ...]
-    signed: bool
+    sample: Sample
 
 
 def evaluated(request: ReferenceRequest) -> Reference:
-    """The reference results of a request."""
-    outputs = rebuild(request.definition)
+    """The reference results of a request, by the evaluator."""
+    return reference_of(*_given(request), request)
+
+
+def as_written(request: ReferenceRequest) -> Reference:
+    """The reference results of a request, by its loops as they are written."""
+    return reference_of(*_given(request), request, _by_loops)
+
+
+def _given(request: ReferenceRequest) -> tuple[tuple[Tensor, ...], dict[int, Array]]:
     bound = {
         place: np.frombuffer(blob.data, request.inputs[place].dtype.numpy).reshape(request.inputs[place].shape)
         for place, blob in request.bound.items()
     }
-    return reference_of(outputs, bound, request)
+    return rebuild(request.definition), bound
 
 
-def reference_of(outputs: tuple[Tensor, ...], bound: dict[int, Array], request: ReferenceRequest) -> Reference:
-    """The reference results of these outputs, on inputs of the request's seed.
-
-    Inputs have negative values unless that makes results NaN or infinite (a logarithm, a square root).
-    """
-    until = time.perf_counter() + request.seconds
-    found = _results(outputs, bound, request, until, signed=True)
-    signed = all(mostly_finite(values) for values, _ in found)
-    if not signed:
-        found = _results(outputs, bound, request, until, signed=False)
-    return Reference(values=tuple(Blob(values.tobytes()) for values, _ in found), at=tuple(at for _, at in found), signed=signed)
+_Feeds: TypeAlias = dict[Tensor, object]
+_Values: TypeAlias = tuple[Array, tuple[Point, ...] | None]
+_Way: TypeAlias = Callable[[tuple[Tensor, ...], _Feeds, ReferenceRequest, float], list[_Values]]
 
 
-_Values = tuple[Array, tuple[Point, ...] | None]
-
-
-def _results(
-    outputs: tuple[Tensor, ...], bound: dict[int, Array], request: ReferenceRequest, until: float, *, signed: bool
-) -> list[_Values]:
-    made = inputs(request.inputs, request.seed, signed=signed)
-    arguments = enumerate(zip(placeholders(outputs), made, strict=True))
-    feeds: dict[Tensor, object] = {
-        placeholder: bound.get(place, guarded.array) for place, (placeholder, guarded) in arguments if bound_array(placeholder) is None
-    }
+def _by_evaluator(outputs: tuple[Tensor, ...], feeds: _Feeds, request: ReferenceRequest, until: float) -> list[_Values]:
     shapes = [spec.shape for spec in request.results]
     sizes = [prod(shape) for shape in shapes]
     if max(sizes) <= WHOLE:
         return _whole(outputs, feeds, request)
-    points = [sample_points(shape, SAMPLED, request.factors) if size > 0 else [] for shape, size in zip(shapes, sizes, strict=True)]
+    points = _points(request)
     evaluation = Evaluation(outputs, feeds, **request.dims)
     parts: list[tuple[Array, ...]] = []
     done, count, most = 0, FIRST, max(map(len, points))
@@ -109,12 +102,47 @@ def _results(
     return [(array, tuple(some[: len(array)])) for array, some in zip(values, points, strict=True)]
 
 
+def _by_loops(outputs: tuple[Tensor, ...], feeds: _Feeds, request: ReferenceRequest, _: float) -> list[_Values]:
+    from tensorlang.codegen.kernel.build import build_schedule  # noqa: PLC0415 - the evaluator needs no compiler
+    from tensorlang.codegen.target import target  # noqa: PLC0415
+    from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415
+
+    kernel = build_schedule(Schedule(outputs), target())
+    found = kernel(*feeds.values())
+    results = found if isinstance(found, tuple) else (found,)
+    return [
+        (values, None) if values.size <= WHOLE else (_at(values, some), tuple(some))
+        for values, some in zip(results, _points(request), strict=True)
+    ]
+
+
+def _points(request: ReferenceRequest) -> list[list[Point]]:
+    shapes = [spec.shape for spec in request.results]
+    return [sample_points(shape, SAMPLED, request.factors) if prod(shape) > 0 else [] for shape in shapes]
+
+
+def reference_of(outputs: tuple[Tensor, ...], bound: dict[int, Array], request: ReferenceRequest, way: _Way = _by_evaluator) -> Reference:
+    """The reference results of these outputs, on the most telling inputs of the request's seed."""
+    until = time.perf_counter() + request.seconds
+    some = [points[:FIRST] for points in _points(request)]
+
+    def run(made: list[Guarded]) -> list[_Values]:
+        arguments = enumerate(zip(placeholders(outputs), made, strict=True))
+        feeds: _Feeds = {
+            placeholder: bound.get(place, guarded.array) for place, (placeholder, guarded) in arguments if bound_array(placeholder) is None
+        }
+        return way(outputs, feeds, request, until)
+
+    def first(found: list[_Values]) -> list[Array]:
+        return [_at(array, points) if at is None else array[:FIRST] for (array, at), points in zip(found, some, strict=True)]
+
+    sample, _, found = most_telling(outputs, request.inputs, request.seed, run, first, longest_reduction(outputs, request.dims))
+    return Reference(values=tuple(Blob(values.tobytes()) for values, _ in found), at=tuple(at for _, at in found), sample=sample)
+
+
+def _at(array: Array, points: list[Point]) -> Array:
+    return array[tuple(np.array(points, np.int64).reshape(len(points), -1).T)] if array.ndim else array.reshape(1)
+
+
 def _whole(outputs: tuple[Tensor, ...], feeds: dict[Tensor, object], request: ReferenceRequest) -> list[_Values]:
     return [(values, None) for values in Evaluation(outputs, feeds, **request.dims).whole()]
-
-
-def mostly_finite(values: Array) -> bool:
-    """Are nine of ten elements finite, as those of most programs are on most inputs?"""
-    if values.dtype.kind in "biu" or not values.size:
-        return True
-    return bool(np.isfinite(values.astype(np.float64)).mean() > 0.9)

@@ -2,7 +2,7 @@
 
 It runs in a process with limits of time and memory (see `limited`), since it can take any amount of both. Only what is over in some
 milliseconds whatever happens is evaluated here. Where not all of a result can be had in time, it is a sample; the worker then also
-compares whole results with the default schedule's.
+compares whole results with the default schedule's. Where not even that can be, the loops as they are written compute it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.settings import BUILDER
 from tensorlang.autotune.task import Task, bound_arrays
-from tensorlang.autotune.verification.evaluated import Reference, ReferenceRequest, evaluated, reference_of
-from tensorlang.autotune.workers.limited import LimitedProcess, duty
+from tensorlang.autotune.verification.evaluated import Reference, ReferenceRequest, as_written, evaluated, reference_of
+from tensorlang.autotune.workers.limited import LimitedProcess, LimitError, duty
 from tensorlang.autotune.workers.protocol import Blob, WorkerTask
 from tensorlang.codegen.target import Target
 from tensorlang.definition.tensor import Placeholder, Stage, definitions
@@ -33,6 +33,8 @@ LIMIT_S: Final = 30.0
 SAMPLING_S: Final = 5.0
 SHARE: Final = 0.4
 """What is spent on a larger sample: so many seconds at most, and no more than this part of the limit."""
+EVALUATING: Final = 0.5
+"""The part of the limit after which the evaluator is stopped, and the loops are compiled as they are written."""
 HERE: Final = 1 << 16
 """Steps of the evaluator up to which no process is started for it."""
 
@@ -65,7 +67,7 @@ def worker_task(
         expected=reference.values,
         at=reference.at,
         reduction=task.reduction,
-        signed=reference.signed,
+        sample=reference.sample,
         bound=_blobs(task),
         dims=task.dims,
         definition=task.definition,
@@ -92,8 +94,13 @@ def make_reference(
     )
     if sampling_s == 0 or _is_small(task):
         return reference_of(task.outputs, {}, request)
+    what = f"the reference results of {task.op}"
     with LimitedProcess(memory()) as process:
-        return process.call(duty(evaluated), request, Reference, limit_s, f"the reference results of {task.op}")
+        try:
+            return process.call(duty(evaluated), request, Reference, EVALUATING * limit_s, what)
+        except LimitError:
+            loops = f"{what}, by its loops as they are written"
+            return process.call(duty(as_written), request, Reference, (1 - EVALUATING) * limit_s, loops)
 
 
 def _blobs(task: Task) -> dict[int, Blob]:

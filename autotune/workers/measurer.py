@@ -33,7 +33,7 @@ class Measurer:
         self.task = task
         self.builder = builder
         self.cores = task.cores or ()
-        self.inputs = inputs(task.inputs, task.seed, signed=task.signed)
+        self.inputs = inputs(task.inputs, task.seed, task.sample)
         self.at = [None if at is None else tuple(np.array(at, np.int64).T) for at in task.at]
         self.values = [_values(blob, spec, at) for blob, spec, at in zip(task.expected, task.results, self.at, strict=True)]
         for place in task.bound:
@@ -131,7 +131,7 @@ class Measurer:
         """Make an input again that was written to, its surroundings too."""
         guarded = self.inputs[place]
         guarded.seal()
-        fill(guarded, self.task.inputs[place], self.task.seed, place, signed=self.task.signed)
+        fill(guarded, self.task.inputs[place], self.task.seed, place, self.task.sample)
         self._bind(place)
 
     def _verify(self) -> None:

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from tensorlang.autotune.log.status import Failure, Status
-from tensorlang.autotune.measurement.arrays import Spec
+from tensorlang.autotune.measurement.arrays import Sample, Spec
 from tensorlang.autotune.measurement.host import MachineFields, Software
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.measurement.quality import Quality
@@ -70,7 +70,7 @@ class WorkerTask(Struct, frozen=True, kw_only=True):
     expected: tuple[Blob, ...]
     at: tuple[tuple[Point, ...] | None, ...]
     reduction: int
-    signed: bool = True
+    sample: Sample = "signed"
     seed: int = 0
     bound: dict[int, Blob] = {}
     dims: dict[str, int] = {}

@@ -74,7 +74,7 @@ def test_the_reference_is_whole_for_small_results_and_sampled_for_dear_ones() ->
         reference = make_reference(task, 0)
         assert (reference.at[0] is None) == whole
         values = np.frombuffer(reference.values[0].data, np.float32)
-        given = [guarded.array for guarded in inputs(task.inputs, 0, signed=reference.signed)]
+        given = [guarded.array for guarded in inputs(task.inputs, 0, reference.sample)]
         want = np.maximum(given[0], 0).ravel() if whole else (given[0] @ given[1])[tuple(np.array(reference.at[0]).T)]
         np.testing.assert_allclose(values, want, rtol=1e-4, atol=1e-4)
 
@@ -82,7 +82,7 @@ def test_the_reference_is_whole_for_small_results_and_sampled_for_dear_ones() ->
 def test_inputs_turn_positive_where_negative_ones_have_no_result() -> None:
     X = tl.placeholder((50,), name="X")
     reference = make_reference(Task.of(tl.compute((50,), lambda i: tl.log(X[i]), name="Y")), 0)
-    assert not reference.signed
+    assert reference.sample == "positive"
     assert np.isfinite(np.frombuffer(reference.values[0].data, np.float32)).all()
 
 

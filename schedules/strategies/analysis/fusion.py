@@ -22,7 +22,7 @@ from tensorlang.schedules.rewriting.quotients_of_loops import coordinates_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.roles import roles_of
 from tensorlang.schedules.strategies.analysis.sliding import sliding
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, readers, size, stage_named, stages_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_dear, is_literal, readers, size, stage_named, stages_of
 from tensorlang.schedules.strategies.processor import Processor
 
 DEEP: Final = 64
@@ -51,10 +51,18 @@ def inline_pointwise(s: Schedule) -> None:
                 continue
             reader = infos.get(found[0][0])
             deep = depths.get(name, 0) + depths.get(found[0][0], 0)
-            if reader is not None and deep <= DEEP and reads_once(reader, found[0][1]) and s.attempt(ComputeInline(name)):
+            if reader is None or deep > DEEP or not reads_once(reader, found[0][1]) or _repeats(reader, info):
+                continue
+            if s.attempt(ComputeInline(name)):
                 depths[reader.name] = deep
                 moved.add(name)
         changed = bool(moved)
+
+
+def _repeats(reader: StageInfo, info: StageInfo) -> bool:
+    """Would loops around the reader, as the steps of a scan, compute it again and again, which costs more than to load it?"""
+    again = prod(size(loop) for loop in reader.around if loop not in info.around)
+    return again > 1 and (len(info.loads) > 1 or any(map(is_dear, info.store.values)))
 
 
 def reads_once(reader: StageInfo, index: tuple[object, ...]) -> bool:

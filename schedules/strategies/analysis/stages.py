@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from math import gcd, prod
 
-from tensorlang.ir import Axis, Binary, Buffer, Const, Dim, Expr, For, If, Load, Nest, Store, Tail
+from tensorlang.ir import Axis, Binary, Buffer, Call, Const, Dim, Expr, For, If, Load, Nest, Store, Tail
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.integers import ASSUMED_EXTENT
 from tensorlang.ir.linear import linear
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, loads_of, statements, walk
+from tensorlang.ir.traverse import axes_of, loads_of, nodes, statements, walk
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
 from tensorlang.schedules.rewriting.edit import extent_of, literal_extent, loops, path_to, stage_of, stores
 from tensorlang.schedules.rewriting.quotients import is_quotient
@@ -332,3 +332,12 @@ def readers(nest: Nest, buffers: tuple[Buffer, ...]) -> list[tuple[str, tuple[Ex
 def label(loop: For | str) -> str:
     """The short name of a loop."""
     return short(loop if isinstance(loop, str) else loop.loop)
+
+
+def is_dear(expr: Expr) -> bool:
+    """Has it a function, or a division by what is no literal? Anything else costs little more than the load that it becomes."""
+    return any(isinstance(node, Call) or (isinstance(node, Binary) and _divides(node)) for node in nodes(expr))
+
+
+def _divides(node: Binary) -> bool:
+    return node.op in ("div", "floordiv", "mod") and not isinstance(node.right, Const)

@@ -13,12 +13,12 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from tensorlang.ir import Binary, Call, Const, Expr, For, Nest
+from tensorlang.ir import Expr, For, Nest
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, nodes, reads_data
+from tensorlang.ir.traverse import axes_of, reads_data
 from tensorlang.schedules.directives.hoist import Hoist, invariants
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stage_named, stages_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_dear, size, stage_named, stages_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.thread_loop import seconds_of_stages
 from tensorlang.schedules.strategies.processor import Processor
@@ -67,12 +67,3 @@ def _is_worth_it(nest: Nest, expr: Expr, loops: tuple[For, ...], inside: tuple[F
     moving = [loop for loop in loops if loop.loop in closure(nest, axes_of(expr))]
     literal = not reads_data(expr) and prod(map(size, moving)) < UNROLLED
     return any(loop in inside for loop in moving) and is_dear(expr) and not literal
-
-
-def is_dear(expr: Expr) -> bool:
-    """Has it a function, or a division by what is no literal? Anything else costs little more than the load that it becomes."""
-    return any(isinstance(node, Call) or (isinstance(node, Binary) and _divides(node)) for node in nodes(expr))
-
-
-def _divides(node: Binary) -> bool:
-    return node.op in ("div", "floordiv", "mod") and not isinstance(node.right, Const)

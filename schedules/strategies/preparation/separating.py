@@ -21,8 +21,7 @@ from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.rewriting.coordinates import places
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import overlaps
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size, stage_named, stages_of
-from tensorlang.schedules.strategies.preparation.hoisting import is_dear
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_dear, is_literal, size, stage_named, stages_of
 
 FEWER: Final = 0.6
 """The share of its steps that a reduction may take in two: else less is saved than what is stored in between costs."""

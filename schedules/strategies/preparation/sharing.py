@@ -22,8 +22,7 @@ from tensorlang.schedules.rewriting.coordinates import places
 from tensorlang.schedules.rewriting.quotients_of_loops import coordinates_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import overlaps
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, stages_of
-from tensorlang.schedules.strategies.preparation.hoisting import is_dear
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_dear, stages_of
 
 ASKED: Final = 8
 """How often an element is used, at least, for a copy that asks for its place once."""
