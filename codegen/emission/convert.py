@@ -31,8 +31,8 @@ from tensorlang.codegen.target import Target
 from tensorlang.ir.dtype import FLOAT32, DType
 
 
-def cast(builder: Builder, target: Target, value: Value, source: DType, to: DType) -> Value:
-    """`value` of type `source` as type `to`."""
+def cast(builder: Builder, target: Target, value: Value, source: DType, to: DType, *, fits: bool = False) -> Value:
+    """`value` of type `source` as type `to`; `fits`: it is known to lie within an integer type."""
     if source == to:
         return value
     if source in HALVES:
@@ -53,6 +53,8 @@ def cast(builder: Builder, target: Target, value: Value, source: DType, to: DTyp
     if to.is_integer and not source.is_floating:
         return _integer(builder, value, source, to)
     if to.is_integer:
+        if fits and to.bits >= I32.width:
+            return (builder.fptosi if to.kind == "signed" else builder.fptoui)(value, kind)
         if target.is_x86 and lanes_of(value) and known(value) is None:
             return _saturated(builder, value, to)
         name = "fptosi.sat" if to.kind == "signed" else "fptoui.sat"

@@ -86,8 +86,8 @@ def _node(frame: Frame, node: ir.Expr) -> Value:
             return frame.params[name]
         case ir.Load():
             return _load(frame, node)
-        case ir.Cast(operand, dtype):
-            return cast(builder, target, memo[id(operand)], dtype_of(operand), dtype)
+        case ir.Cast(operand, dtype, fits):
+            return cast(builder, target, memo[id(operand)], dtype_of(operand), dtype, fits=fits)
         case ir.Unary(op, operand):
             return unary(builder, op, dtype_of(operand), memo[id(operand)])
         case ir.Binary("and", left, _) if dtype_of(left) == BOOL and (gated := _gated(frame, node)) is not None:

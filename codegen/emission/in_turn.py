@@ -11,6 +11,7 @@ every other time, and then takes twenty cycles.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from llvmlite import ir as llvm
@@ -20,14 +21,30 @@ from tensorlang.codegen.emission import memory
 from tensorlang.codegen.emission.combining import combined, given_values
 from tensorlang.codegen.emission.expression import value
 from tensorlang.codegen.emission.frame import Frame
-from tensorlang.codegen.emission.types import I32, I64, POINTER, VOID, Value, filled, in_memory, lanes_of, literal, shaped
-from tensorlang.codegen.emission.vector_access import VectorAccess
+from tensorlang.codegen.emission.types import (
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    Builder,
+    Value,
+    element_of,
+    filled,
+    in_memory,
+    lanes_of,
+    literal,
+    shaped,
+)
+from tensorlang.codegen.emission.vector_access import VectorAccess, address
 from tensorlang.ir.traverse import reads_data
 
 STACKED: Final = 64
 """Bytes of whose multiples the addresses of vectors on the stack are: the longest register."""
 POINTER_BYTES: Final = 8
 """Bytes of an address."""
+
+BYTE: Final = 8
+"""Bits of a byte."""
 
 
 def takes_turns(frame: Frame, stmt: ir.Store, access: VectorAccess) -> bool:
@@ -39,10 +56,10 @@ def takes_turns(frame: Frame, stmt: ir.Store, access: VectorAccess) -> bool:
 def in_turn(frame: Frame, stmt: ir.Store, accesses: list[VectorAccess]) -> None:
     """Store the lanes, or combine them with what is there, one after the other."""
     given = [value(frame, expr) for expr in given_values(stmt)]
-    elements = [_one_by_one(frame, access) for access in accesses]
+    elements = _one_by_one(frame, accesses)
     with frame.masked(None):
         lanes, frame.lanes = frame.lanes, 0
-        for lane, places in enumerate(zip(*elements, strict=True)):
+        for lane, places in enumerate(elements):
             own = [frame.builder.extract_element(part, literal(I32, lane)) if lanes_of(part) else part for part in given]
             if stmt.reducer is not None:
                 own = combined(frame, stmt, own, [memory.load(frame.builder, frame.target, place, None) for place in places])
@@ -51,20 +68,47 @@ def in_turn(frame: Frame, stmt: ir.Store, accesses: list[VectorAccess]) -> None:
         frame.lanes = lanes
 
 
-def _one_by_one(frame: Frame, access: VectorAccess) -> list[VectorAccess]:
-    """The element of each lane as an access of its own.
+def _one_by_one(frame: Frame, accesses: list[VectorAccess]) -> Iterable[list[VectorAccess]]:
+    """For each lane in turn its elements as accesses of their own.
 
-    Their addresses are read from the stack: taken out of vectors one by one, into the few registers that there are, they make a Zen 4 take
-    an address for the one before, and find out 25 cycles later (eight times as slow).
+    Where they are is read from the stack: taken out of vectors one by one, into the few registers that there are, addresses make a Zen 4
+    take one for the one before, and find out 25 cycles later (eight times as slow).
     """
+    if frame.mask is None and all(access.offsets is accesses[0].offsets for access in accesses):
+        return _numbered(frame, accesses)
+    elements = [_addressed(frame, access) for access in accesses]
+    return map(list, zip(*elements, strict=True))
+
+
+def _numbered(frame: Frame, accesses: list[VectorAccess]) -> Iterator[list[VectorAccess]]:
+    """The elements by their numbers, which all tables share; each is read when its lane's turn comes, so that none waits in a register."""
+    offsets = accesses[0].offsets
+    assert offsets is not None
+    stack, kind = _on_stack(frame, offsets), element_of(offsets)
+    for lane in range(accesses[0].lanes):
+        offset = _of_lane(frame.builder, stack, kind, lane)
+        yield [VectorAccess(access.place, address(frame.builder, access.place.dtype, access.base, offset)) for access in accesses]
+
+
+def _addressed(frame: Frame, access: VectorAccess) -> list[VectorAccess]:
+    """The elements by their addresses, so that lanes that are off have others; read before any is written, which they would wait for."""
     builder, found = frame.builder, memory.pointers(frame.builder, access)
     if frame.mask is not None:
         found = builder.select(frame.mask, found, _spare(frame, access, found.type))
-    stack = frame.reserve(found.type, "places", align=STACKED)
-    builder.store(found, stack, align=STACKED)
-    builder.asm(llvm.FunctionType(VOID, [POINTER]), "", "r,~{memory}", [stack], side_effect=True)  # or LLVM would not read them back
-    places = [builder.gep(stack, [literal(I64, lane)], source_etype=POINTER) for lane in range(access.lanes)]
-    return [VectorAccess(access.place, builder.load(place, align=POINTER_BYTES, typ=POINTER)) for place in places]
+    stack = _on_stack(frame, found)
+    return [VectorAccess(access.place, _of_lane(builder, stack, POINTER, lane)) for lane in range(access.lanes)]
+
+
+def _on_stack(frame: Frame, vector: Value) -> Value:
+    stack = frame.reserve(vector.type, "places", align=STACKED)
+    frame.builder.store(vector, stack, align=STACKED)
+    frame.builder.asm(llvm.FunctionType(VOID, [POINTER]), "", "r,~{memory}", [stack], side_effect=True)  # or LLVM would not read it back
+    return stack
+
+
+def _of_lane(builder: Builder, stack: Value, kind: llvm.Type, lane: int) -> Value:
+    place = builder.gep(stack, [literal(I64, lane)], source_etype=kind)
+    return builder.load(place, align=POINTER_BYTES if kind == POINTER else kind.width // BYTE, typ=kind)
 
 
 def _spare(frame: Frame, access: VectorAccess, kind: llvm.Type) -> Value:

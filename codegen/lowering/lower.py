@@ -14,6 +14,7 @@ from typing import Final
 from tensorlang.codegen.lowering.passes.ascending import in_ascending_order
 from tensorlang.codegen.lowering.passes.bounds import tighten
 from tensorlang.codegen.lowering.passes.carried import carried
+from tensorlang.codegen.lowering.passes.conversions import fitted
 from tensorlang.codegen.lowering.passes.existing import existing
 from tensorlang.codegen.lowering.passes.guarded import settled_by_guards
 from tensorlang.codegen.lowering.passes.guards import hoist, scalar_rests
@@ -71,6 +72,7 @@ def _lowered(nest: Nest, target: Target, watch: Callable[[str, Nest], None], ver
         ("tested_first", tested_first),
         ("existing", existing),
         ("short_indices", short_indices),
+        ("fitted", fitted),
         ("share", _with_equal_nodes_shared),
     )
     for name, step in passes:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from tensorlang.algebra.bounds import Bounds
+from tensorlang.algebra.conversions import clamped, fitting
 from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Select, Unary
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and, walk
@@ -23,6 +25,8 @@ DIVISION: Final = 5.0
 """Slots of a division of integers in lanes, in multiply-adds: by floats that hold its quotient. Floats have a unit of their own."""
 NARROW: Final = 32
 """Bits of the numbers whose divisions a machine's description tells; wider ones take the divider for longer as they are wider."""
+SATURATED: Final = 8.0
+"""Slots of a conversion of floats to integers that may not fit: the instruction, four comparisons and three choices."""
 HALF: Final = 0.5
 """What is left of a power of two without its exponent."""
 ROOTS: Final[Mapping[str, tuple[float, float]]] = {"sqrt": (0.0, 1.0), "rsqrt": (1.0, 1.0)}
@@ -50,6 +54,7 @@ class Operations:
     access: Callable[[Buffer, tuple[Expr, ...]], LinearAccess]
     made: Mapping[str, frozenset[str]]
     numbering: Numbering
+    bounds: Callable[[], Bounds]
     sums: float = 0.0
     light: float = 0.0
     reads: dict[int, LinearAccess] = field(default_factory=dict)
@@ -58,6 +63,7 @@ class Operations:
     divided: list[Divided] = field(default_factory=list)
     work: dict[frozenset[str], float] = field(default_factory=dict)
     followed: dict[int, frozenset[str]] = field(default_factory=dict)
+    fitting: set[int] = field(default_factory=set)
 
     def count(self, values: Iterable[Expr]) -> float:
         """Issue slots of further values, and of what several of them compute once."""
@@ -83,6 +89,12 @@ class Operations:
                 own = DIVISION
             case Binary("min" | "max") if dtype_of(expr).is_floating:
                 own = EXTREMUM
+            case Binary("min" | "max"):
+                own = 1.0
+                if (inner := clamped(expr)) is not None:  # nothing is left to saturate
+                    self.fitting.add(self.numbering.number(inner))
+            case Cast(value, to) if to.is_integer and dtype_of(value).is_floating:
+                own = 1.0 if number in self.fitting or fitting(expr, self.bounds()) is not None else SATURATED
             case Call(function):
                 own = float(function_size(expr, expr.dtype))
                 if function in ROOTS:

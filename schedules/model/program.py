@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from tensorlang.algebra.bounds import Bounds
 from tensorlang.ir import (
     Alloc,
     Axis,
@@ -44,6 +45,7 @@ from tensorlang.schedules.model.hints import hinted
 from tensorlang.schedules.model.latencies import latencies
 from tensorlang.schedules.model.operations import Operations
 from tensorlang.schedules.model.parts import Apart, Chosen, Loop, Part, Statement, slots_of
+from tensorlang.schedules.model.ranges import ranges
 from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, gathered, runs_of
 from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.rewriting.small_tables import FEATURE, small_table
@@ -76,6 +78,7 @@ class _Reader:
     shares: dict[str, float] = field(default_factory=dict)
     count: int = 0
     jumps: int = 0
+    known: Bounds | None = None
 
     def __post_init__(self) -> None:
         splits = [relation for relation in self.nest.relations if isinstance(relation, SplitRelation)]
@@ -293,6 +296,11 @@ class _Reader:
             self.shares[loop.loop] = length.whole / length.begun
         return min(trips, length.begun)
 
+    def _bounds(self) -> Bounds:
+        if self.known is None:
+            self.known = ranges(self.nest, loops(self.nest.body))
+        return self.known
+
     def _told(self, cond: Expr) -> bool:
         """Does a condition on dims hold for the values that are given?"""
         known = all(not isinstance(part, Axis) and (not isinstance(part, Dim) or part.name in self.dims) for part in walk(cond))
@@ -300,7 +308,7 @@ class _Reader:
 
     def _statement(self, store: Store) -> Statement:
         self.count += 1
-        counted = Operations(self._axis, partial(self._access, reads=True, writes=False), self.made, self.numbering)
+        counted = Operations(self._axis, partial(self._access, reads=True, writes=False), self.made, self.numbering, self._bounds)
         operations = counted.count(store.values)
         read, told = tuple(counted.reads.values()), [part for part in store.index if reads_data(part)]
         operations += counted.count(told)

@@ -23,9 +23,11 @@ wait, at 1."""
 JUMPED: Final = 5.0
 """Cycles of a jump that data decide: 20 where it is foretold wrongly, as half of them are at random and none where data are sorted."""
 
-LANE: Final = 1.0
-"""Cycles of a lane more than of an element: its address of 64 bits goes through the stack, and what it writes is taken out of a vector.
-Counts of bytes take 2 a lane on a Zen 4, and 1 an element; those in two dimensions of floats 3.2, where 2.1 are predicted without it."""
+LANE: Final = 0.5
+"""Cycles of a lane more than of an element: its number goes through the stack, and what it writes is taken out of a vector. Counts of bytes
+take 1.5 a lane on a Zen 4, and 1 an element."""
+MASKED_LANE: Final = 1.0
+"""The same of a lane that may be off: of addresses, which have 64 bits, one that is off has another one."""
 
 
 def in_turn(statement: Statement, vector: Loop | None) -> bool:
@@ -54,7 +56,7 @@ def passed_on(
     write = next((access for access in statement.accesses if access.writes), None)
     if write is None:  # it combines into registers
         return 0.0
-    each = LANE if in_turn(statement, vector) else 0.0
+    each = 0.0 if not in_turn(statement, vector) else MASKED_LANE if statement.jumps else LANE
     if statement.combines:
         inside = takewhile(lambda loop: loop.name in statement.sure, (*reversed(path), *reversed(around)))
         apart = math.prod(loop.trips if loop.name in statement.told else copies.get(loop.name, loop.trips) for loop in inside)

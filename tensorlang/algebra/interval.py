@@ -171,6 +171,8 @@ class Floats:
 def _outwards(value: float, of: DType, sign: int) -> float:
     if math.isinf(value):
         return value if (value > 0) == (sign > 0) else math.copysign(sys.float_info.max if of == "float64" else _LARGEST[of], value)
+    if value == 0:  # what rounds keeps its sign
+        return value
     moved = value + sign * (abs(value) * 4 * _EPSILON[of] + 4 * _TINY[of])
     if abs(moved) > _LARGEST[of]:
         return math.copysign(math.inf if (moved > 0) == (sign > 0) else _LARGEST[of], moved)

@@ -99,10 +99,14 @@ class Load:
 
 @frozen
 class Cast:
-    """Conversion: saturating from floating point (NaN becomes 0), wrapping between integers."""
+    """Conversion: saturating from floating point (NaN becomes 0), wrapping between integers.
+
+    `fits` tells of one from floating point that the value lies within the type, and is a number.
+    """
 
     value: Expr
     dtype: DType
+    fits: bool = False
 
 
 @frozen

@@ -110,7 +110,7 @@ def _over(expr: Expr, old: tuple[Expr, ...], new: tuple[Expr, ...]) -> Expr:
         case Load():
             return Load(expr.buffer, new, expr.exists and new == old)
         case Cast():
-            return Cast(new[0], expr.dtype)
+            return Cast(new[0], expr.dtype, expr.fits and new == old)
         case Unary():
             return Unary(expr.op, new[0])
         case Select():
@@ -182,7 +182,7 @@ def _label(expr: Expr) -> tuple[object, ...]:
         case Call():
             return expr.function, expr.dtype
         case Cast():
-            return (expr.dtype,)
+            return expr.dtype, expr.fits
         case Select():
             return ()
         case Reduce():

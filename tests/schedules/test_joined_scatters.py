@@ -83,6 +83,41 @@ def test_defaults_join_them(cpu: str) -> None:
     assert not s.faults
 
 
+def profile(n: int, bins: int) -> tuple[tl.Tensor, tl.Tensor]:
+    """Means by the bin that a float tells, as of rings around a centre: sums of floats, and counts, which are integers."""
+    radius, data = tl.placeholder((n,), name="radius"), tl.placeholder((n,), name="data")
+    r, q = tl.reduce_axis(n, name="r"), tl.reduce_axis(n, name="q")
+    none, zero = tl.compute((bins,), lambda _: 0.0, name="none"), tl.compute((bins,), lambda _: tl.cast(0, "int32"), name="zero")
+
+    def place(at: Any) -> Any:
+        return tl.clamp(tl.cast(tl.floor(radius[at] * bins), "int32"), 0, bins - 1)
+
+    total = tl.scatter(none, (r,), place, lambda r: data[r], name="S")
+    return total, tl.scatter(zero, (q,), place, lambda q: tl.cast(1, "int32"), name="T")
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_sums_and_counts_that_share_the_way_are_joined_though_one_is_of_integers(cpu: str) -> None:
+    outputs = profile(20_000, 100)
+    strategy = choose(list(outputs), target(cpu), 1)
+    assert JoinReductions("S", "T") in strategy.schedule(strategy.default).directives
+
+
+@crossed({"tables": [1, 2, 8], "lanes": [False, True], "n": [1, 40, 1000]})
+def test_joined_sums_and_counts_are_numpys(*, tables: int, lanes: bool, n: int) -> None:
+    outputs, bins = profile(n, 10), 10
+    strategy = choose(list(outputs), target("native"), 1)
+    config = {
+        name: tables if name.endswith("tables") else lanes if name.endswith("lanes") else value for name, value in strategy.default.items()
+    }
+    rng = np.random.default_rng(n)
+    radius, data = rng.random((2, n), dtype="float32") * np.float32(1.2) - np.float32(0.1)
+    at = np.clip(np.floor(radius * np.float32(bins)).astype(int), 0, bins - 1)
+    total, count = tl.build(strategy.schedule(config))(radius, data)
+    np.testing.assert_array_equal(count, np.bincount(at, minlength=bins))
+    np.testing.assert_allclose(total, np.bincount(at, data, bins), rtol=1e-4, atol=1e-5)
+
+
 def test_other_places_keep_them_apart() -> None:
     outputs = by_group(100, 8, away=1)
     assert code_and_reason(tl.Schedule(*outputs), "join_reductions", "S", "T") == (

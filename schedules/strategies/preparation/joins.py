@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 from typing import Final
 
-from tensorlang.ir import Axis, Load
-from tensorlang.ir.traverse import substitute
+from tensorlang.ir import Axis, Buffer, Load
+from tensorlang.ir.traverse import loads_of, substitute
 from tensorlang.schedules.directives.join_reductions import JoinReductions
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
@@ -112,12 +112,20 @@ def _is_candidate(info: StageInfo) -> bool:
 
 
 def _reads_alike(one: StageInfo, other: StageInfo) -> bool:
-    """Do two run over as many iterations of as many loops, give results of one type, and read some element alike that moves in the sum?"""
+    """Do two run over as many iterations of as many loops, and read some element alike that moves in the sum, or tells where it goes?
+
+    Results of sums in vectors are of one type: those of others would fill another number of them.
+    """
     if [size(loop) for loop in one.loops] != [size(loop) for loop in other.loops]:
         return False
-    if len({buffer.dtype for info in (one, other) for buffer in info.store.buffers}) > 1:
+    if not one.scatters and len({buffer.dtype for info in (one, other) for buffer in info.store.buffers}) > 1:
         return False
     names = {mine.loop: Axis(theirs.loop) for mine, theirs in zip(one.loops, other.loops, strict=True)}
-    moved = [load for load in one.loads if any(one.stride(load, loop) != 0 for loop in one.reduced or one.loops)]
+    moved = [load for load in _operands(one) if any(one.stride(load, loop) != 0 for loop in one.reduced or one.loops)]
     alike = {Load(load.buffer, tuple(substitute(part, names) for part in load.index)) for load in moved}
-    return not alike.isdisjoint(other.loads)
+    return not alike.isdisjoint(_operands(other))
+
+
+def _operands(info: StageInfo) -> tuple[Load, ...]:
+    """What a stage reads for its values, and for where they go."""
+    return (*info.loads, *(load for part in info.store.index for load in loads_of(part) if isinstance(load.buffer, Buffer)))
