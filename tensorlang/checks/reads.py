@@ -19,7 +19,7 @@ from tensorlang.definition.tensor import Itself, Scatter, Stage, Tensor
 from tensorlang.errors import DefinitionError
 from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, Load, Reduce
 from tensorlang.ir.linear import Linear, linear
-from tensorlang.ir.printer import short, text
+from tensorlang.ir.printer import spoken, text
 from tensorlang.ir.traverse import reads_data, walk
 
 
@@ -52,10 +52,10 @@ def check_expression(what: str, value: Expr, scope: Scope, stage: Stage | None =
     nodes = list(scoped(value, scope))
     for node, here in nodes:
         if isinstance(node, Axis) and all(node.name != name for name, _, _ in here.ranges):
-            own = ", ".join(short(name) for name, _, _ in scope.ranges) or "its own"
+            own = ", ".join(spoken(name) for name, _, _ in scope.ranges) or "its own"
             raise DefinitionError(
-                f"{what} uses the axis {short(node.name)!r}, which it does not own; "
-                f"reduce over it (tl.sum(..., axis={short(node.name)})) or use one of {own}"
+                f"{what} uses the axis {spoken(node.name)!r}, which it does not own; "
+                f"reduce over it (tl.sum(..., axis={spoken(node.name)})) or use one of {own}"
             )
         if isinstance(node, Reduce):
             check_limits(what, node.axes)
@@ -75,7 +75,7 @@ def check_limits(what: str, axes: tuple[ir.ReduceAxis, ...]) -> None:
         if not is_limited(axis):
             bounds = f"({text(axis.lo)}, {text(axis.hi)})"
             raise DefinitionError(
-                f"{what} runs {short(axis.name)!r} over {bounds}, which data alone limits; "
+                f"{what} runs {spoken(axis.name)!r} over {bounds}, which data alone limits; "
                 "give the range that it never leaves: tl.reduce_axis(..., within=n)"
             )
 
@@ -129,12 +129,12 @@ def _outside(what: str, does: str, load: Load, position: int, question: Question
     spelled, index = f"{what} {does} {text(load)}", load.index[position]
     tensor = repr(load.buffer) if isinstance(load.buffer, Tensor) else "itself"
     told = [name for name, lo, hi in question.ranges if Axis(name) in walk(index) and not (is_fixed(lo) and is_fixed(hi))]
-    limit = f"limit {short(told[0])} with tl.reduce_axis(..., within={text(question.extents[position])}), " if told else ""
+    limit = f"limit {spoken(told[0])} with tl.reduce_axis(..., within={text(question.extents[position])}), " if told else ""
     if found is None:
         return f"{spelled} of {tensor}, and axis {position} cannot be proved to stay inside; {limit}{_hint(does, index)}"
     axes = [name for name, _, _ in question.ranges]
     shown = [name for name in (*axes, *(name for name in found.point if name not in axes)) if _matters(name, question)]
-    at = [f"{short(name)} = {found.point[name]}" for name in shown]
+    at = [f"{spoken(name)} = {found.point[name]}" for name in shown]
     at += [f"{element} = {value}" for element, value in found.data.items()]
     verb, hint = "read" if does == "reads" else "written", _hint(does, index, [name for name in shown if name not in axes])
     place = f"at {', '.join(at)}" if at else "for some data" if reads_data(index) else "at every point"

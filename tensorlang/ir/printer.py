@@ -58,7 +58,12 @@ def short(name: str) -> str:
     return name.split("#", 1)[0].rsplit(".", 1)[-1]
 
 
-def text(expr: Expr, name: Callable[[str], str] = short, level: int = 0) -> str:
+def spoken(name: str) -> str:
+    """What messages call an axis: as `short`, and one that its user gave no name `r` and its number, "r4" for "#4"."""
+    return short(name) or f"r{name.removeprefix('#')}"
+
+
+def text(expr: Expr, name: Callable[[str], str] = spoken, level: int = 0) -> str:
     """An expression as Python; `name` spells axes, `level` is the binding strength of what stands around it."""
 
     def sub(operand: Expr, level: int = 0) -> str:
