@@ -51,6 +51,8 @@ LONGEST_STEP: Final = 4
 """How far apart lanes may lie for the elements between them to be loaded as well."""
 MOST_LANES: Final = 64
 """Lanes up to which elements that lie near each other are loaded at once."""
+LEAST_TAKEN: Final = 64
+"""Bits of a vector of narrow elements that is taken out of larger loads."""
 LEAST_SHUFFLED: Final = 256
 """Bits of a vector from which elements of several are collected in fewer instructions than there are lanes, and loads can be masked."""
 
@@ -77,6 +79,8 @@ def load(builder: Builder, target: Target, access: VectorAccess, mask: Value | N
         value = _spanned(builder, target, access, vector, mask)
     elif _is_near(target, access):
         value = _near(builder, target, access, vector, mask)
+    elif mask is None and _is_near_narrow(target, access):
+        value = _near_narrow(builder, access, vector)
     else:
         value = _scattered(builder, target, access, vector, mask)
     if off is not None and access.place.spare:  # what happens to lie there may be denormal, and slow to add to
@@ -239,10 +243,34 @@ def _spanned(builder: Builder, target: Target, access: VectorAccess, vector: llv
 
 def _is_near(target: Target, access: VectorAccess) -> bool:
     """Do known places lie no further apart than lanes do, so that one load has them all?"""
+    return access.place.dtype.bits >= I32.width and target.vector_bits >= LEAST_SHUFFLED and _lies_near(target, access)
+
+
+def _is_near_narrow(target: Target, access: VectorAccess) -> bool:
+    """The same of elements that have no masked loads on all processors, and shuffles of whole registers."""
+    bits = access.place.dtype.bits
+    return bits < I32.width and access.lanes * bits >= LEAST_TAKEN and "ssse3" in target.isa and _lies_near(target, access)
+
+
+def _lies_near(target: Target, access: VectorAccess) -> bool:
     offsets = access.constant_offsets()
-    if offsets is None or not 1 < access.lanes <= MOST_LANES or access.place.dtype.bits < I32.width:
-        return False
-    return target.is_x86 and target.vector_bits >= LEAST_SHUFFLED and 0 < max(offsets) - min(offsets) < access.lanes
+    return target.is_x86 and offsets is not None and 1 < access.lanes <= MOST_LANES and 0 < max(offsets) - min(offsets) < access.lanes
+
+
+def _near_narrow(builder: Builder, access: VectorAccess, vector: llvm.Type) -> Value:
+    """Each lane its own element, or one that others take as well, out of loads that together touch from the first of them to the last."""
+    offsets, place = access.constant_offsets() or (), access.place
+    first, lanes, value = min(offsets), range(access.lanes), Poison(vector)
+    for start, size in pieces(max(offsets) - first + 1):
+        kind = shaped(vector.element, size)
+        at = address(builder, place.dtype, access.base, literal(I64, first + start))
+        part = builder.load(at, name=place.name, align=place.dtype.bytes, typ=kind)
+        if lanes_of(part):
+            order = [access.lanes + lane - start if start <= lane < start + size else lane for lane in lanes]
+            value = picked(builder, value, resized(builder, part, part, access.lanes), order)
+        else:
+            value = builder.insert_element(value, part, literal(I32, start))
+    return picked(builder, value, value, [offset - first for offset in offsets])
 
 
 def _near(builder: Builder, target: Target, access: VectorAccess, vector: llvm.Type, mask: Value | None) -> Value:

@@ -40,7 +40,7 @@ PREFETCHED: Final = 4
 """Lines of a run that are waited for before the hardware fetches the next ones ahead."""
 
 PICKED: Final = 32
-"""Bits of elements that a shuffle puts where lanes want them; narrower ones are loaded into lanes one by one."""
+"""Bits of elements that can be gathered, and loaded under a mask."""
 SCALAR: Final = 0.5
 """The share of a vector's time that the divider takes for one number: 3.5 of 6 cycles on a Zen 4, 3 to 5 of 10 on Intel's (Fog)."""
 PLACED: Final = 16
@@ -171,13 +171,10 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         if vector is not None and apart == 0 and not access.writes:
             again = often / ports.narrow  # one number for all lanes
         if vector is not None and repeated:  # as a pixel for each of its channels, in a run of both
-            if access.element * 8 >= PICKED:  # without masks each half of a register has a load of its own
-                each = 1.0 if machine.vector_bits in MASK_REGISTERS else 2.0
-                shuffles = vectors * each
-            else:
-                each = min(float(lanes), vector.trips)
-                again = often / ports.narrow
-                shuffles = vectors * each * again
+            # without masks each half of a register has a load of its own, and what is narrower one for each power of two
+            whole_load = machine.vector_bits in MASK_REGISTERS and access.element * 8 >= PICKED
+            each = 1.0 if whole_load else 2.0
+            shuffles = vectors * each
         loaded_at: Collection[tuple[int, ...]] = offsets
         if vector is not None and run is vector and copies[lane] > 1 and _slides(access, statement, machine):
             found = sliding(offsets, lanes, copies[lane], access.element)

@@ -266,26 +266,32 @@ def test_a_blend_keeps_the_lanes_of_our_own_storage_that_are_off(run: Run, lanes
 
 @crossed(
     {
-        "dtype": ["float32", "float64", "int32", "int8"],
-        "on, lanes": [("native", 16), ("native", 12), ("native", 64), ("x86-64-v3", 8), ("x86-64-v3", 4), ("x86-64", 4)],
+        "dtype": ["float32", "float64", "int32", "int8", "uint16", "bool"],
+        "on, lanes": [
+            *(("native", lanes) for lanes in (12, 16, 64)),
+            *(("x86-64-v3", lanes) for lanes in (4, 8, 32)),
+            ("x86-64-v2", 16),
+            ("x86-64", 4),
+        ],
     }
 )
 def test_elements_that_lie_near_each_other_are_read_where_some_lane_takes_them(
     run: Run, guarded: Guarded, dtype: DType, on: str, lanes: int
 ) -> None:
-    """The channels of groups (`l // 4 * 4 + 1`), an image twice as large (`l // 2`), turned groups: no page beyond them is touched."""
+    """Channels of groups (`l // 4 * 4 + 1`), an image twice as large (`l // 2`), turned and longer groups: no page beyond is touched."""
     dtype, rng, l = DType(dtype), np.random.default_rng(lanes), Axis("l")
     places: dict[str, tuple[Expr, Callable[[int], int]]] = {
         "group": (index((4, "q"), 1), lambda n: n // 4 * 4 + 1),
         "twice": (Binary("floordiv", l, const(2)), lambda n: n // 2),
         "between": (Binary("floordiv", index("l", 1), const(2)), lambda n: (n + 1) // 2),
         "four times": (Binary("floordiv", l, const(4)), lambda n: n // 4),
+        "four of three": (index((3, "q"), 2), lambda n: n // 4 * 3 + 2),
         "turned": (Binary("sub", const(lanes - 1), Binary("mod", index((3, "l")), const(4))), lambda n: lanes - 1 - 3 * n % 4),
     }
     quotient = Binary("floordiv", l, const(4))
     for place, meaning in places.values():
         where = np.array([meaning(n) for n in range(lanes)])
-        data = rng.integers(1, 100, int(where.max()) + 1).astype(dtype.numpy)
+        data = rng.integers(1, 2 if dtype == "bool" else 100, int(where.max()) + 1).astype(dtype.numpy)
         x, flags, y = arg("X", len(data), dtype=dtype), arg("M", lanes, dtype=INT32), arg("Y", lanes, dtype=dtype)
         value = Load(x, (substitute(place, {"q": quotient}),))
         plain = Nest("f", (x,), (y,), (), loop("l", lanes, store(y, (l,), value), "vector"))
@@ -299,6 +305,16 @@ def test_elements_that_lie_near_each_other_are_read_where_some_lane_takes_them(
             found = np.zeros(lanes, dtype.numpy)
             assert run(nest, guarded(reached), mask.astype(np.int32), found, on=on) == 0
             assert np.array_equal(found[mask], data[where[mask]]) and not found[~mask].any()
+
+
+@pytest.mark.parametrize("on", ["x86-64-v4", "x86-64-v3", "x86-64-v2"])
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+def test_narrow_elements_near_each_other_are_not_put_into_lanes_one_by_one(on: str, dtype: str) -> None:
+    """Letters of three bytes each: four lanes take three elements."""
+    x, y, l = arg("X", 48, dtype=dtype), arg("Y", 64, dtype=dtype), Axis("l")
+    place = Binary("mul", Binary("floordiv", l, const(4)), const(3))
+    text = emit(Nest("f", (x,), (y,), (), loop("l", 64, store(y, (l,), Load(x, (place,))), "vector")), target(on), name="f")
+    assert text.count("insertelement") <= 1
 
 
 def test_without_masks_no_lane_crosses_from_one_half_of_a_register_into_the_other() -> None:
