@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tensorlang.ir import Nest
+from tensorlang.schedules.model.cycles import Cycles
 from tensorlang.schedules.model.footprints import scope
-from tensorlang.schedules.model.issue import Cycles, issued
+from tensorlang.schedules.model.issue import issued
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.movement import CacheTraffic, Key, cache_geometries, cache_traffic, tlb_geometry
 from tensorlang.schedules.model.parts import Part, statements

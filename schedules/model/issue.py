@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final, NamedTuple
 
 from tensorlang.schedules.legality.code_size import NEAR
 from tensorlang.schedules.model import forwarding, recurrences, row_ends, scatters
+from tensorlang.schedules.model.beside import overlapped
 from tensorlang.schedules.model.conditions import MASK_REGISTERS, condition_slots, cut_share, masked_load_slots, registers_of_masks
+from tensorlang.schedules.model.cycles import Cycles
 from tensorlang.schedules.model.latencies import FORWARDED
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Part, Statement, paths, statements
@@ -47,30 +49,6 @@ PLACED: Final = 16
 """Bytes of which the addresses of operands are multiples, by the ABI's promise of `malloc`; NumPy's large arrays begin just so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cycles:
-    """What a statement takes: in the units of arithmetic (or waiting for a chain), and for loads and stores.
-
-    `moved`: bytes that these load and store; `ahead`: cycles of other work that the window of the core holds, behind which a wait is
-    hidden; `asked`: lines of each buffer that it holds, which are waited for together; `hinted`: cycles of other work for each line of a
-    buffer that hints ask for, of which as many are on their way as may be outstanding; `split`: stores to a line that lie on the next one
-    too, of buffers that are written turned.
-    """
-
-    arithmetic: float = 0.0
-    loads: float = 0.0
-    moved: float = 0.0
-    ahead: float = 0.0
-    asked: Mapping[str, float] = field(default_factory=dict)
-    split: Mapping[str, float] = field(default_factory=dict)
-    hinted: Mapping[str, float] = field(default_factory=dict)
-
-    def __add__(self, other: Cycles) -> Cycles:
-        ahead = max(self.ahead, other.ahead)
-        asked, split, hinted = {**self.asked, **other.asked}, {**self.split, **other.split}, {**self.hinted, **other.hinted}
-        return Cycles(self.arithmetic + other.arithmetic, self.loads + other.loads, self.moved + other.moved, ahead, asked, split, hinted)
-
-
 def issued(parts: tuple[Part, ...], machine: Machine) -> dict[int, Cycles]:
     """The cycles of each statement, by its place in the program."""
     found: dict[int, Cycles] = {}
@@ -80,11 +58,12 @@ def issued(parts: tuple[Part, ...], machine: Machine) -> dict[int, Cycles]:
 
 
 def _issued(parts: tuple[Part, ...], machine: Machine, times: float, around: tuple[Loop, ...]) -> Iterator[tuple[int, Cycles]]:
-    step = STEP if around else 0.0
+    step, bodies = STEP if around else 0.0, list[tuple[Statement, Cycles]]()
     for part in parts:
         if _is_body(part):
             for statement, path in paths((part,)):
-                yield statement.place, _body(statement, path, around, machine, times, step)
+                bodies.append((statement, _body(statement, path, around, machine, times, step)))
+                yield statement.place, bodies[-1][1]
                 step = 0.0
         elif isinstance(part, Loop):
             own = 0.0 if any(map(_is_body, part.body)) else part.trips * STEP / machine.ports.issue
@@ -93,6 +72,8 @@ def _issued(parts: tuple[Part, ...], machine: Machine, times: float, around: tup
             for place, waited in (*forwarding.waits(part, machine), *row_ends.waits(part, machine)):
                 yield place, Cycles(waited * times * part.trips, 0.0)
             yield from _issued(part.body, machine, times * part.trips, (*around, part))
+    if around and len(bodies) > 1:
+        yield from overlapped(bodies, machine.ports.window / machine.ports.issue * times)
 
 
 def _is_body(part: Part) -> bool:
@@ -201,7 +182,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     masks = farthest * condition_slots(statement, copies, vector, around, machine) + masked_load * guarded
     body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, step, often, handed, machine, (around, path))
     first, *rest = _tiles(path, copies, vector, lanes)
-    arithmetic, memory, slots = body.cycles(first)
+    arithmetic, memory, slots, idle = body.cycles(first)
     ahead = ports.window / (slots + STEP) * max(arithmetic, memory)
     asked: dict[str, float] = {}
     for name, now, later in lines:
@@ -209,14 +190,14 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     hints = {access.buffer.name for access in statement.accesses if access.asked}
     new = {hint: sum(later for name, _, later in lines if name == hint) for hint in hints}
     hinted = {name: max(arithmetic, memory) / many for name, many in new.items() if many}
-    arithmetic, memory = arithmetic * first.share, memory * first.share
+    arithmetic, memory, idle = arithmetic * first.share, memory * first.share, idle * first.share
     for tile in rest:
-        more, more_memory, _ = body.cycles(tile)
-        arithmetic, memory = arithmetic + more * tile.share, memory + more_memory * tile.share
+        more, more_memory, _, more_idle = body.cycles(tile)
+        arithmetic, memory, idle = arithmetic + more * tile.share, memory + more_memory * tile.share, idle + more_idle * tile.share
     if statement.told:
         arithmetic += scatters.jumped(statement, vector, copies)
         memory += scatters.passed_on(statement, vector, copies, around, path, machine)
-    return Cycles(arithmetic * times, memory * times, moved * times, ahead, asked, split, hinted)
+    return Cycles(arithmetic * times, memory * times, moved * times, ahead, asked, split, hinted, idle * times)
 
 
 def _slides(access: LinearAccess, statement: Statement, machine: Machine) -> bool:
@@ -300,8 +281,8 @@ class _Body:
     loops: tuple[tuple[Loop, ...], tuple[Loop, ...]]
     """Those around it, and those of its copies."""
 
-    def cycles(self, tile: _Tile) -> tuple[float, float, float]:
-        """Cycles of arithmetic (or of a chain), and of loads and stores; the slots."""
+    def cycles(self, tile: _Tile) -> tuple[float, float, float, float]:
+        """Cycles of arithmetic (or of a chain), and of loads and stores; the slots; of the first, what all units wait for the chain."""
         statement, vector, ports, copies = self.statement, self.vector, self.machine.ports, tile.copies
         loads = stores = shuffles = kept = 0.0
         for moves in self.moves:
@@ -345,9 +326,8 @@ class _Body:
         work += self.masks / 2
         slots = work + self.masks / 2 + loads + stores + shuffles
         often = max(self.often, ports.narrow if tile.half else 1.0)
-        done = max(self._in_units(work, shuffles) / often, (slots + self.step) / ports.issue)
-        arithmetic = max(done, chain, self._divider(copies))
-        return arithmetic, max(loads / ports.loads, stores / ports.stores) / often, slots
+        done = max(self._in_units(work, shuffles) / often, (slots + self.step) / ports.issue, self._divider(copies))
+        return max(done, chain), max(loads / ports.loads, stores / ports.stores) / often, slots, max(0.0, chain - done)
 
     def _in_units(self, work: float, shuffles: float) -> float:
         """Cycles of the units that compute with whole vectors; where some only add, shuffles go to those that multiply."""

@@ -48,6 +48,7 @@ from tensorlang.schedules.model.parts import Apart, Chosen, Loop, Part, Statemen
 from tensorlang.schedules.model.ranges import ranges
 from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, gathered, runs_of
 from tensorlang.schedules.rewriting.edit import loops
+from tensorlang.schedules.rewriting.quotients_of_loops import is_rounded
 from tensorlang.schedules.rewriting.small_tables import FEATURE, small_table
 
 
@@ -364,7 +365,7 @@ class _Reader:
         extents, strides = self._shape(buffer)
         offsets, terms = zip(*map(self._index, index), strict=True) if index else ((), ())
         held = small_table(buffer, index, (FEATURE,))  # where registers hold it; elsewhere lanes do not read it (`rows.lanes`)
-        told = () if held else tuple([place for place, part in enumerate(index) if reads_data(part)])
+        told = () if held else tuple([place for place, part in enumerate(index) if reads_data(part) or is_rounded(part)])
         access = LinearAccess(buffer, buffer.dtype.bytes, extents, strides, (offsets,), terms, reads, writes, streams, told=told)
         return access._replace(runs=runs_of(access, self.around), asked=reads and buffer.name in self.hinted)
 

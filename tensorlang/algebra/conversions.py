@@ -1,4 +1,4 @@
-"""Floating point that becomes integers and, as far as one can tell, lies within them: such a conversion need not saturate.
+"""Conversions between floating point and integers of which it is known what they convert, so that they take an instruction each.
 
     max(0, min(255, int32(floor(x))))           ->          int32(fmin(fmax(x, 0.0), 255.0))
     uint8(max(0.0, min(255.0, x)))              ->          uint8(fmin(fmax(x, 0.0), 255.0))
@@ -6,6 +6,10 @@
 
 A conversion saturates, and makes 0 of NaN. The instruction does neither, so that several comparisons and choices go with it: of a place
 that is clamped afterwards, more than all the rest. Clamped before, by extrema that prefer a number to NaN, it is an instruction by itself.
+
+    float32(j)                                  ->          float32(int32(j))                  j is less than 640
+
+Axes have 64 bits, of which lanes of few processors make floating point, and none as many at once as of 32.
 """
 
 from __future__ import annotations
@@ -18,13 +22,17 @@ from tensorlang.ir import Binary, Call, Cast, Compare, Const, Expr, Select
 from tensorlang.ir.dtype import INT32, DType
 from tensorlang.ir.traverse import dtype_of
 
+WIDE: Final = ("int64", "uint64")
 MANTISSA: Final = {"float32": 24, "float64": 53}
 """Bits up to which a type has all whole numbers."""
 
 
 def fitting(expr: Expr, bounds: Bounds) -> Expr | None:
-    """A conversion from floating point, or the clamp of one, as one that fits; None for what is neither, or may have to saturate."""
+    """A conversion from floating point, or the clamp of one, as one that fits, or of a small integer as one of 32 bits; None for others."""
     match expr:
+        case Cast(value, to) if to.is_floating and dtype_of(value) in WIDE:
+            found = bounds.interval(value)
+            return Cast(Cast(value, INT32), to) if found is not None and inside(found, whole(INT32)) else None
         case Cast(value, to) if to.is_integer and dtype_of(value) in MANTISSA:
             return _fitted(_numbered(value), to, bounds)
         case Binary("min" | "max"):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 import tensorlang as tl
 from tensorlang.codegen.target import target
@@ -160,3 +161,55 @@ def test_parallel_loops_of_which_one_reads_other_rows_of_the_other_stay_apart(ab
     assert code_and_reason(s, "fuse_loops", "Y.i", "Z.i") == ("TL-S107", reason)
     s.parallel("Z.i")
     assert code_and_reason(s, "fuse_loops", "Y.i", "Z.i")[0] == "TL-S101"
+
+
+def sections(n: int, count: int) -> tl.Tensor:
+    """A signal through recursive filters of the second order, one after the other."""
+    x, c = tl.placeholder((n,), "float64", name="x"), tl.placeholder((count, 4), "float64", name="c")
+    signal = x
+    for k in range(count):
+
+        def filtered(t: Any, y: Any, k: int = k, signal: Any = signal) -> Any:
+            past = tl.select(t >= 1, signal[tl.maximum(t - 1, 0)], 0.0)
+            return c[k, 0] * signal[t] + c[k, 1] * past - c[k, 2] * y[t - 1] - c[k, 3] * y[t - 2]
+
+        signal = tl.recurrence((n,), lambda t, y, filtered=filtered: filtered(t, y), name=f"y{k}")
+    return signal
+
+
+@pytest.mark.parametrize("cpu", ["haswell", "znver3", "znver4", "cascadelake"])
+def test_filters_that_wait_for_themselves_wait_together(cpu: str) -> None:
+    strategy = choose(sections(10_000, 3), target(cpu), 1)
+    s = strategy.schedule(strategy.default)
+    assert sum(isinstance(step, FuseLoops) for step in s.directives) >= 2 and not s.faults
+    apart = strategy.schedule({**strategy.default, "together": False})
+    machine = target(cpu)
+    assert s.estimate(machine).seconds < 0.6 * apart.estimate(machine).seconds
+
+
+@pytest.mark.parametrize("n", [1, 2, 17, 5000])
+def test_filters_in_one_loop_are_scipys(n: int) -> None:
+    rng = np.random.default_rng(n)
+    x, c = rng.standard_normal(n), rng.uniform(-0.4, 0.4, (3, 4))
+    want = x
+    for b0, b1, a1, a2 in c:
+        want = lfilter([b0, b1], [1, a1, a2], want)
+    np.testing.assert_allclose(tl.build(sections(n, 3))(x, c), want, rtol=1e-9, atol=1e-12)
+
+
+def test_a_step_that_needs_what_the_next_filter_made_before_waits_for_both() -> None:
+    """Two states of a scan tell one another, so that a step is as long as both chains."""
+    start = tuple(tl.placeholder((4,), "float64", name=name) for name in "ab")
+
+    def step(_: Any, state: Any) -> Any:
+        a, b = state
+        first = tl.compute((4,), lambda i: a[i] * 0.5 + b[i], name="first")
+        return first, tl.compute((4,), lambda i: b[i] * 0.25 - first[i], name="second")
+
+    outputs = tl.scan(step, start, 50, keep="last", name="pair")
+    a, b = np.random.default_rng(0).random((2, 4))
+    got = tl.build(outputs)(a, b)
+    for _ in range(50):
+        a = a * 0.5 + b
+        b = b * 0.25 - a
+    np.testing.assert_allclose(got, (a, b), rtol=1e-9)

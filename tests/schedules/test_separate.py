@@ -11,12 +11,14 @@ import pytest
 import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
+from tensorlang.ir import Const
+from tensorlang.ir.mentions import allocations
 from tensorlang.schedules.directives.separate import Separate
 from tensorlang.schedules.strategies import choose
 from tests.schedules.programs import refused
 
 IMAGE = (23, 29)
-FORMS = ["sum", "greatest", "squares", "clamped", "where", "padded", "strided", "turned", "weighted", "enlarged", "shears"]
+FORMS = ["resized", "sum", "greatest", "squares", "clamped", "where", "padded", "strided", "turned", "weighted", "enlarged", "shears"]
 
 
 def window(form: str, most: int = 3, image: tuple[int, int] = IMAGE, dtype: str = "float32") -> Tensor:
@@ -27,6 +29,12 @@ def window(form: str, most: int = 3, image: tuple[int, int] = IMAGE, dtype: str 
 
     def clamped(i: Any, j: Any) -> Any:
         return x[tl.clamp(i + a - 1, 0, h - 1), tl.clamp(j + b - 1, 0, w - 1)]
+
+    def resized(i: Any, j: Any) -> Any:
+        y, x_ = tl.cast(i, "float32") * 0.71 - 0.2, tl.cast(j, "float32") * 0.73 - 0.3
+        row, column = tl.cast(tl.floor(y), "int32") - 1 + a, tl.cast(tl.floor(x_), "int32") - 1 + b
+        weights = tl.abs(y - tl.cast(row, "float32")) * tl.abs(x_ - tl.cast(column, "float32"))
+        return x[tl.clamp(row, 0, h - 1), tl.clamp(column, 0, w - 1)] * tl.cast(weights, dtype)
 
     def inside(i: Any, j: Any) -> Any:
         return (i + a >= 1) & (i + a < h + 1) & (j + b >= 1) & (j + b < w + 1)
@@ -42,6 +50,7 @@ def window(form: str, most: int = 3, image: tuple[int, int] = IMAGE, dtype: str 
         "turned": (inner, lambda i, j: tl.sum(x[i + most - 1 - a, j + b], axis=(a, b))),
         "weighted": (inner, lambda i, j: tl.sum(f[a] * f[b] * x[i + a, j + b], axis=(a, b))),
         "enlarged": ((2 * h - 4, 3 * w - 6), lambda i, j: tl.sum(f[a] * f[b] * x[i // 2 + a, j // 3 + b], axis=(a, b))),
+        "resized": ((31, 40), lambda i, j: tl.sum(resized(i, j), axis=(a, b))),
         "shears": (inner, lambda i, j: tl.sum(x[i + a, j + b] * f[a], axis=(a, b), where=a <= b)),
     }
     extents, value = forms[form]
@@ -66,9 +75,7 @@ def same(s: tl.Schedule) -> None:
 
 
 @pytest.mark.parametrize("loop", ["a", "b"])
-@pytest.mark.parametrize(
-    "form", ["sum", "greatest", "squares", "clamped", "where", "padded", "strided", "turned", "weighted", "enlarged", "shears"]
-)
+@pytest.mark.parametrize("form", FORMS)
 def test_windows_in_steps_combine_what_they_did(form: str, loop: str) -> None:
     s = tl.Schedule(window(form))
     s.separate("Y", loop)
@@ -242,3 +249,72 @@ def test_rows_of_an_enlarged_image_are_summed_once() -> None:
     assert "Y_inner: float32[23, 27]" in str(s)
     assert "Y[i, j] += F[a] * Y_inner[i // 2 + a, j // 3]" in str(s)
     same(s)
+
+
+def bilinear(rows: int, columns: int, image: tuple[int, int] = (240, 320)) -> Tensor:
+    """An image of another size, each pixel of four: weights of rows and of columns, at places that floats tell."""
+    h, w = image
+    x, a, b = tl.placeholder(image, name="X"), tl.reduce_axis(2, name="a"), tl.reduce_axis(2, name="b")
+
+    def taken(at: Any, size: int, most: int, tap: Any) -> tuple[Any, Any]:
+        place = tl.cast(at, "float32") * (most / size)
+        first = tl.floor(place)
+        far = tl.abs(place - first - tl.cast(tap, "float32"))
+        return tl.clamp(tl.cast(first, "int32") + tap, 0, most - 1), 1 - far
+
+    def pixel(i: Any, j: Any) -> Any:
+        (row, high), (column, wide) = taken(i, rows, h, a), taken(j, columns, w, b)
+        return tl.sum(x[row, column] * high * wide, axis=(a, b))
+
+    result: Tensor = tl.compute((rows, columns), pixel, name="Y")
+    return result
+
+
+def _bilinear(x: Any, rows: int, columns: int) -> Any:
+    def taken(size: int, most: int) -> tuple[Any, Any]:
+        place = np.arange(size, dtype=np.float32) * np.float32(most / size)
+        first = np.floor(place)
+        return first.astype(int), place - first
+
+    (i, up), (j, across) = taken(rows, x.shape[0]), taken(columns, x.shape[1])
+    mixed = x[i] * (1 - up)[:, None] + x[np.minimum(i + 1, x.shape[0] - 1)] * up[:, None]
+    return mixed[:, j] * (1 - across) + mixed[:, np.minimum(j + 1, x.shape[1] - 1)] * across
+
+
+@pytest.mark.parametrize("size", [(240, 320), (300, 1000), (50, 61), (1, 1)])
+def test_an_image_of_another_size_is_numpys(size: tuple[int, int]) -> None:
+    x = np.random.default_rng(0).random((240, 320), dtype=np.float32)
+    outputs = bilinear(*size)
+    want = _bilinear(x, *size)
+    s = tl.Schedule(outputs)
+    s.separate("Y", "Y.a")
+    for built in (tl.build(outputs), tl.build(s)):
+        np.testing.assert_allclose(built(x), want, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_of_a_resized_image_are_mixed_once_for_all_columns_that_are_read() -> None:
+    s = tl.Schedule(bilinear(300, 1000))
+    s.separate("Y", "Y.a")
+    (mixed,) = (buffer for buffer in allocations(s.nest.body) if buffer.name == "Y_inner")
+    assert [int(extent.value) for extent in mixed.shape if isinstance(extent, Const)] == [300, 320]
+
+
+def test_places_that_a_condition_alone_keeps_inside_are_read_under_it() -> None:
+    x, a, b = tl.placeholder((20, 30), name="X"), tl.reduce_axis(3, name="a"), tl.reduce_axis(3, name="b")
+
+    def pixel(i: Any, j: Any) -> Any:
+        column = tl.cast(tl.floor(tl.cast(j, "float32") * 0.7), "int32") - 1 + b
+        return tl.sum(x[tl.clamp(i + a - 1, 0, 19), column], axis=(a, b), where=(column >= 0) & (column < 30))
+
+    outputs = tl.compute((20, 45), pixel, name="Y")
+    s = tl.Schedule(outputs)
+    s.separate("Y", "Y.a")
+    values = np.random.default_rng(0).random((20, 30), dtype=np.float32)
+    rows, columns = (
+        np.clip(np.arange(20)[:, None] + np.arange(-1, 2), 0, 19),
+        np.floor(np.arange(45, dtype=np.float32) * np.float32(0.7)).astype(int),
+    )
+    padded = np.pad(values, ((0, 0), (1, 3)))
+    want = sum(padded[rows].sum(axis=1)[:, columns + tap] for tap in range(3))
+    for built in (tl.build(outputs), tl.build(s)):
+        np.testing.assert_allclose(built(values), want, rtol=1e-4)

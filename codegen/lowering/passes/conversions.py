@@ -1,4 +1,4 @@
-"""Floats that become integers within which they are known to lie: see `algebra.conversions`."""
+"""Conversions of what is known to fit: see `algebra.conversions`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensorlang.ir.traverse import dtype_of, map_own_expressions, map_statements
 
 
 def fitted(nest: Nest) -> Nest:
-    """The nest whose conversions do not saturate where they need not."""
+    """The nest whose conversions take an instruction where they can."""
     return replace(nest, body=_fitted(nest.body, Known()))
 
 
@@ -23,6 +23,6 @@ def _fitted(stmt: Stmt, known: Known) -> Stmt:
 
 
 def _with_fitting(expr: Expr, bounds: Bounds) -> Expr:
-    if not any(isinstance(node, Cast) and node.dtype.is_integer and dtype_of(node.value).is_floating for node in nodes(expr)):
+    if not any(isinstance(node, Cast) and node.dtype.is_floating != dtype_of(node.value).is_floating for node in nodes(expr)):
         return expr
     return rewrite(expr, lambda node: fitting(node, bounds) or node)

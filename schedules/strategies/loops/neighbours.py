@@ -6,6 +6,9 @@
 A tensor that leaves a cache is read from further away by each stage that goes through it; in one loop the second has the row that the
 first has just touched. Stages that are computed for a reader alone go into its loops (`compute_in_rows`, `placements`): these are what is
 left, results and states of scans, and what several read. Loops inside stay apart, so that each stage keeps its own vectors.
+
+Recurrences that stand one after the other, as the sections of a filter, wait for their own past, each by itself; in one loop the others
+compute meanwhile. Of these the loops inside are joined as well.
 """
 
 from __future__ import annotations
@@ -16,8 +19,8 @@ from math import prod
 from operator import itemgetter
 from typing import Final
 
-from tensorlang.ir import Axis, Block, Const, For, Stmt
-from tensorlang.ir.traverse import statements
+from tensorlang.ir import Axis, Block, Const, For, Stmt, Store
+from tensorlang.ir.traverse import loads_of, statements
 from tensorlang.schedules.directives.fuse_loops import FuseLoops
 from tensorlang.schedules.legality.accesses import Access, accesses
 from tensorlang.schedules.legality.read_where import copies_apart
@@ -32,14 +35,14 @@ caches, and the prefetchers follow both: on a Zen 4 what was predicted at 0.96 t
 
 
 def may_meet(s: Schedule, machine: Processor) -> bool:
-    """Are there neighbours that can run in one loop, and touch more together than the first-level cache holds?"""
-    return any(s.can("fuse_loops", *pair) for pair in neighbours(s.nest.body, machine.l1))
+    """Are there neighbours that can run in one loop, and touch more together than the first-level cache holds, or wait for themselves?"""
+    return any(s.can("fuse_loops", *pair) for pair in _pairs(s.nest.body, machine.l1))
 
 
 def fuse_neighbours(s: Schedule, machine: Processor) -> Schedule:
     """The schedule with those neighbours in one loop of which the cost model says that this is faster."""
     seconds, asked = estimate(s.nest, machine.core).seconds, set[tuple[str, str]]()
-    while (pair := next((pair for pair in neighbours(s.nest.body, machine.l1) if pair not in asked), None)) is not None:
+    while (pair := next((pair for pair in _pairs(s.nest.body, machine.l1) if pair not in asked), None)) is not None:
         asked.add(pair)
         judged = [(estimate(trial.nest, machine.core).seconds, trial) for trial in _fused(s, pair, machine)]
         best, trial = min(judged, key=itemgetter(0), default=(seconds, s))
@@ -58,7 +61,32 @@ def _fused(s: Schedule, pair: tuple[str, str], machine: Processor) -> Iterator[S
         yield s
         body = find_loop(s.nest, found[1]).body
         alone = isinstance(body, Block) and len(body.body) == 2
-        found = next(neighbours(body, machine.l1), None) if alone else None
+        found = next(_pairs(body, machine.l1), None) if alone else None
+
+
+def _pairs(body: Stmt, room: int) -> Iterator[tuple[str, str]]:
+    yield from neighbours(body, room)
+    yield from following(body)
+
+
+def following(body: Stmt) -> Iterator[tuple[str, str]]:
+    """Serial loops that follow one another in a block, run equally often, and wait for their own past."""
+    for stmt in statements(body):
+        for first, second in pairwise(stmt.body) if isinstance(stmt, Block) else ():
+            if isinstance(first, For) and isinstance(second, For) and first.kind == second.kind == "serial":
+                extent = literal_extent(first)
+                if extent is not None and extent == literal_extent(second) and _follows_itself(first) and _follows_itself(second):
+                    yield first.loop, second.loop
+
+
+def _follows_itself(loop: For) -> bool:
+    """Does a statement of the loop read what it computed before?"""
+    for store in statements(loop):
+        if isinstance(store, Store) and store.reducer is None:
+            own = {buffer.name for buffer in store.buffers}
+            if any(getattr(load.buffer, "name", "") in own for value in store.values for load in loads_of(value)):
+                return True
+    return False
 
 
 def neighbours(body: Stmt, room: int, kinds: Collection[frozenset[str]] = (frozenset({"serial"}),)) -> Iterator[tuple[str, str]]:
