@@ -7,6 +7,7 @@ where that is not sure, to a look at every point. An example in an error is one 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from tensorlang import ir
 from tensorlang.algebra.bounds import Bounds
@@ -21,6 +22,9 @@ from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, Load, Reduce
 from tensorlang.ir.linear import Linear, linear
 from tensorlang.ir.printer import spoken, text
 from tensorlang.ir.traverse import reads_data, walk
+
+LONGEST: Final = 240
+"""Letters of a read in a message."""
 
 
 def check_stage(stage: Stage) -> None:
@@ -99,7 +103,7 @@ def _check_earlier(what: str, stage: Stage, load: Load, scope: Scope) -> None:
     point = possible(question)
     if point is None:
         return
-    spelled = text(load)
+    spelled = _told(load)
     hint = "a recurrence may read elements that come earlier in row-major order, so restrict the read with tl.select or where="
     found = witness(question, point)
     if found is None:
@@ -124,9 +128,15 @@ def _check_element(what: str, does: str, load: Load, shape: tuple[Expr, ...], sc
         raise DefinitionError(_outside(what, does, load, position, question, witness(question, point)))
 
 
+def _told(load: Load) -> str:
+    """A read as it is written, the middle of a long one left out."""
+    spelled = text(load)
+    return spelled if len(spelled) <= LONGEST else f"{spelled[: LONGEST // 2]} ... {spelled[-LONGEST // 4 :]}"
+
+
 def _outside(what: str, does: str, load: Load, position: int, question: Question, found: Witness | None) -> str:
     """The message for an index that can be outside, with the example that was seen if there is one."""
-    spelled, index = f"{what} {does} {text(load)}", load.index[position]
+    spelled, index = f"{what} {does} {_told(load)}", load.index[position]
     tensor = repr(load.buffer) if isinstance(load.buffer, Tensor) else "itself"
     told = [name for name, lo, hi in question.ranges if Axis(name) in walk(index) and not (is_fixed(lo) and is_fixed(hi))]
     limit = f"limit {spoken(told[0])} with tl.reduce_axis(..., within={text(question.extents[position])}), " if told else ""

@@ -7,7 +7,9 @@ kinds, `int / int` and arithmetic on bool are refused with the cast that would b
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeAlias, Union
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, Final, NoReturn, TypeAlias, Union
 
 import numpy as np
 
@@ -16,10 +18,12 @@ from tensorlang.definition import hints
 from tensorlang.errors import DefinitionError
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT64, DType, dtype, promote
 from tensorlang.ir.printer import text
-from tensorlang.ir.traverse import dtype_of
+from tensorlang.ir.traverse import dtype_of, size_and_depth
 
 MAX_DEPTH = 250
 MAX_SIZE = 1 << 15
+SHORTER: Final[ContextVar[Callable[[ir.Expr], ir.Expr] | None]] = ContextVar("SHORTER", default=None)
+"""What makes an expression shorter that is too large, in the body that is being written."""
 
 Scalar: TypeAlias = "bool | int | float | np.generic"
 ExprLike: TypeAlias = Union["Expr", "Scalar"]
@@ -36,9 +40,18 @@ class Expr:
         self.size: int = 1 + sum(operand.size for operand in operands)
         self.depth: int = 1 + max((operand.depth for operand in operands), default=0)
         if self.depth > MAX_DEPTH or self.size > MAX_SIZE:
+            self._shorten()
+
+    def _shorten(self) -> None:
+        shorter = SHORTER.get()
+        if shorter is not None:
+            self.node = shorter(self.node)
+            self.size, self.depth = size_and_depth(self.node)
+        if self.depth > MAX_DEPTH or self.size > MAX_SIZE:
             raise DefinitionError(
                 f"an expression of {self.size} nodes, {self.depth} deep, is too large (at most {MAX_SIZE} and {MAX_DEPTH}); "
-                "make a part of it a tensor with tl.compute, or write the repetition as a reduction"
+                "make a part of it a tensor with tl.compute, or write the repetition as a reduction, as steps of tl.scan, "
+                "or as a further axis of a recurrence"
             )
 
     @property
@@ -199,7 +212,11 @@ def as_expr(value: object) -> Expr:
     as_extent = getattr(value, "as_expr", None)
     if as_extent is not None:
         return as_extent()  # type: ignore[no-any-return]
-    hint = "; index it, as in A[i, j]" if hasattr(value, "shape") else ""
+    hint = ""
+    if hasattr(value, "shape"):
+        hint = "; index it, as in A[i, j]" if value.shape else "; its one element is m[()]"
+    elif isinstance(value, list):
+        hint = "; several values are a tuple"
     raise DefinitionError(f"{_spelling(value)} cannot stand in an index expression{hint}")
 
 
@@ -345,7 +362,9 @@ def power(base: ExprLike, exponent: ExprLike) -> Expr:
         return result
     (a, b), weak = common("**", base, exponent)
     if not a.dtype.is_floating:
-        raise DefinitionError(f'{a!r} ** {b!r}: an integer power is defined for the exponents 1 to 4; write tl.cast(..., "float32")')
+        other = "1 << n for a power of 2, or " if isinstance(base, (int, np.integer)) and base == 2 else ""
+        hint = f'write {other}tl.cast(..., "float32")'
+        raise DefinitionError(f"{a!r} ** {b!r}: an integer power is defined for the exponents 1 to 4; {hint}")
     return Expr(ir.Call("pow", (a.node, b.node), a.dtype), (a, b), weak=weak)
 
 

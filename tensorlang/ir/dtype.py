@@ -86,6 +86,13 @@ _KINDS: Final[dict[str, tuple[Kind, int]]] = {
     "float64": ("floating", 64),
 }
 
+_OTHERS: Final = {
+    "single": "float32", "float": "float32", "double": "float64", "half": "float16", "int": "int64", "long": "int64", "short": "int16",
+    "byte": "uint8", "uint": "uint64", "f2": "float16", "f4": "float32", "f8": "float64", "i1": "int8", "i2": "int16", "i4": "int32",
+    "i8": "int64", "u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64",
+}  # fmt: skip
+"""What C and NumPy call these."""
+
 DTYPES: Final = tuple(DType(name) for name in _KINDS)
 BOOL: Final = DType("bool")
 INT32: Final = DType("int32")
@@ -109,7 +116,8 @@ def dtype(value: object) -> DType:
             name = value.__name__ if isinstance(value, type) else str(value)
     if isinstance(name, str) and name in _KINDS:
         return DType(name)
-    raise DefinitionError(f"{name!r:.60} is not a tensorlang type{did_you_mean(name, _KINDS) if isinstance(name, str) else ''}")
+    hint = "" if not isinstance(name, str) else f"; use {_OTHERS[name]!r}" if name in _OTHERS else did_you_mean(name, _KINDS)
+    raise DefinitionError(f"{name!r:.60} is not a tensorlang type{hint or '; it has ' + ', '.join(_KINDS)}")
 
 
 @cache

@@ -222,6 +222,15 @@ def rewrite(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
     return done[id(expr)]
 
 
+def size_and_depth(expr: Expr) -> tuple[int, int]:
+    """The nodes of an expression, shared ones as often as they are used, and how deep it is."""
+    found: dict[int, tuple[int, int]] = {}
+    for node, parts in operands_first((expr,), found):
+        inner = [found[id(part)] for part in parts]
+        found[id(node)] = 1 + sum(size for size, _ in inner), 1 + max((deep for _, deep in inner), default=0)
+    return found[id(expr)]
+
+
 def depth(expr: Expr) -> int:
     """The number of nodes on the longest way from the root to a leaf."""
     found: dict[int, int] = {}

@@ -15,6 +15,7 @@ from tensorlang.definition.tensor import Placeholder, ReduceAxis, Stage, Tensor,
 from tensorlang.errors import DefinitionError
 from tensorlang.ir.dtype import dtype
 from tensorlang.language.domain import bounds_of
+from tensorlang.language.parts import body
 
 
 def placeholder(shape: object, dtype: object = "float32", name: str | None = None) -> Tensor:
@@ -39,13 +40,14 @@ def compute(shape: object, fn: Callable[..., Any], name: str | None = None) -> A
     what = f"tensor {label}" if label else "a tensor"
     extents = shape_nodes(shape, what)
     axes = tuple(fresh_axis(axis) for axis in parameters(fn, len(extents), what))
-    result = fn(*(Expr(ir.Axis(axis)) for axis in axes))
+    with body(axes, extents) as parts:
+        result = fn(*(Expr(ir.Axis(axis)) for axis in axes))
     if isinstance(result, Tensor):
         raise DefinitionError(f"the body of {what} is {result!r} itself; index it, as in A[i, j]")
     values = tuple(as_expr(value) for value in (result if isinstance(result, tuple) else (result,)))
     if not values:
         raise DefinitionError(f"the body of {what} returns an empty tuple; return at least one expression")
-    nodes = tuple(value.node for value in values)
+    nodes = tuple(parts.written(value.node) for value in values)
     stage = Stage(label, axes, extents, nodes, serial(), within=enclosing(*nodes))
     check_stage(stage)
     tensors = tuple(Tensor(stage, component) for component in range(len(values)))

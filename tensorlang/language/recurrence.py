@@ -29,6 +29,7 @@ from tensorlang.errors import DefinitionError
 from tensorlang.ir import Binary, Compare, Const, Load, Reduce, Select, Unary
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT64, DType, dtype as dtype_named
 from tensorlang.ir.traverse import map_children
+from tensorlang.language import parts
 from tensorlang.language.definitions import parameters
 
 MAX_PROBED: Final = 3
@@ -73,13 +74,15 @@ def recurrence(shape: object, fn: Callable[..., Any], outside: object = 0, dtype
 
     def body(types: Sequence[DType], weak: Sequence[bool] = (False,) * count) -> tuple[tuple[Itself, ...], tuple[Expr, ...]]:
         past = tuple(Itself(of, component, spelled) for component, (of, spelled) in enumerate(zip(types, names, strict=True)))
-        result = fn(*(Expr(ir.Axis(axis)) for axis in axes), *map(functools.partial(Self, rank=len(axes)), past, weak))
+        with parts.body(axes, extents) as made:
+            result = fn(*(Expr(ir.Axis(axis)) for axis in axes), *map(functools.partial(Self, rank=len(axes)), past, weak))
         results = result if count > 1 and isinstance(result, (tuple, list)) else (result,)
         if len(results) != count or any(isinstance(part, (tuple, list, Tensor, Self)) for part in results):
             wanted = "one expression" if count == 1 else f"a tuple of {count} expressions"
             more = "; take a parameter for each of several tensors, as in fn(i, first, second)" if isinstance(result, tuple) else ""
             raise DefinitionError(f"the body of {what} must be {wanted}, not {result!r:.60}{more}")
-        return past, tuple(as_expr(part) for part in results)
+        values = map(as_expr, results)
+        return past, tuple(Expr(made.written(value.node), weak=value.weak) for value in values)
 
     given = None if dtype is None else [dtype_named(of) for of in _each(dtype, count, f"dtype= of {what}")]
     types = _inferred(body, borders, what) if given is None else given

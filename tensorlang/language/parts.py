@@ -1,0 +1,131 @@
+"""Parts of a body that is too large become tensors of their own, as its user would make them with `tl.compute`.
+
+    def mixed(i):
+        v = x[i]
+        for _ in range(20):
+            v = v ^ (v << 13)       # each step says the one before twice, and the expression doubles
+
+An expression is a tree for most that looks at it, so what Python computes once and uses again is there as often as it is used. Beyond
+`MAX_SIZE` nodes the largest parts that are used again, over axes of the body alone, are computed first, once for each element.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tensorlang.checks.reads import check_stage
+from tensorlang.definition.expr import MAX_DEPTH, MAX_SIZE, SHORTER
+from tensorlang.definition.tensor import Itself, Stage, Tensor, enclosing, fresh_axis, serial
+from tensorlang.errors import DefinitionError
+from tensorlang.ir import Axis, Expr, Load, Reduce
+from tensorlang.ir.numbering import Numbering
+from tensorlang.ir.printer import short
+from tensorlang.ir.traverse import axes_of, children, map_children, nodes, operands_first, substitute
+
+ROOM: Final = 8
+"""An expression is cut until it is so many times smaller than it may be: what goes on with it is not cut at once again."""
+DEEP: Final = MAX_DEPTH * 3 // 4
+"""How deep it may be then."""
+LEAST: Final = 64
+"""Nodes of a part that is worth a tensor."""
+MOST: Final = 2048
+"""Nodes of a part, as far as there are smaller ones: what looks at it as at a tree takes as long as it is large."""
+PARTS: Final = 24
+"""Tensors that one body is taken apart into, at most."""
+
+
+@dataclass(slots=True)
+class Parts:
+    """The parts of a body over these axes that became tensors, or cannot, by their numbers: what is equal is one part."""
+
+    axes: Mapping[str, Expr]
+    numbering: Numbering = field(default_factory=Numbering)
+    made: dict[int, Load] = field(default_factory=dict)
+    refused: set[int] = field(default_factory=set)
+
+    def shorter(self, expr: Expr) -> Expr:
+        """The expression with parts as elements of tensors; as it is where none can be one, or too many would have to be."""
+        whole = expr = self.written(expr)
+        while True:
+            sizes, depths = measured(expr)
+            if sizes[id(expr)] <= MAX_SIZE // ROOM and depths[id(expr)] <= DEEP:
+                return expr
+            if len(self.made) == PARTS or not self._take_part(expr, sizes, depths):
+                return whole
+            expr = self.written(expr)
+
+    def written(self, expr: Expr) -> Expr:
+        """The expression over the parts that are tensors, each wherever it stands: a condition and what is read under it speak of one."""
+        if not self.made:
+            return expr
+        done: dict[int, Expr] = {}
+
+        def over(node: Expr) -> Expr:
+            if id(node) not in done:
+                known: Expr | None = self.made.get(self.numbering.number(node))
+                if known is None:  # what it is over its parts may be one as well
+                    anew = map_children(node, over)
+                    known = self.made.get(self.numbering.number(anew)) or anew
+                done[id(node)] = known
+            return done[id(node)]
+
+        return over(expr)
+
+    def _take_part(self, expr: Expr, sizes: Mapping[int, int], depths: Mapping[int, int]) -> bool:
+        """Make a tensor of a part that is used again, or in the middle of what is too deep: the largest of up to `MOST` nodes."""
+        uses = Counter(id(part) for node in nodes(expr) for part in children(node))
+        middle = depths[id(expr)] // 2 if depths[id(expr)] > DEEP else 0
+
+        def is_useful(node: Expr) -> bool:
+            place = id(node)
+            again = uses[place] > 1 or LEAST < depths[place] <= middle
+            return again and sizes[place] >= LEAST and self.numbering.number(node) not in self.refused
+
+        found = [node for node in nodes(expr) if node is not expr and is_useful(node)]
+        for node in sorted(found, key=lambda node: (sizes[id(node)] > MOST, abs(MOST - sizes[id(node)]))):
+            if self._becomes_a_tensor(node):
+                return True
+            self.refused.add(self.numbering.number(node))
+        return False
+
+    def _becomes_a_tensor(self, expr: Expr) -> bool:
+        bound = {axis.name for node in nodes(expr) if isinstance(node, Reduce) for axis in node.axes}
+        free = axes_of(expr) - bound
+        around = {axis.name for axis in enclosing(expr)}
+        itself = any(isinstance(node, Load) and isinstance(node.buffer, Itself) for node in nodes(expr))
+        if itself or not free <= self.axes.keys() | around:
+            return False
+        own = [axis for axis in self.axes if axis in free]
+        fresh = {axis: fresh_axis(short(axis)) for axis in own}
+        value = substitute(expr, {old: Axis(new) for old, new in fresh.items()})
+        stage = Stage(None, tuple(fresh.values()), tuple(self.axes[axis] for axis in own), (value,), serial(), within=enclosing(value))
+        try:
+            check_stage(stage)
+        except DefinitionError:  # what it reads exists only under a condition of the body
+            return False
+        self.made[self.numbering.number(expr)] = Load(Tensor(stage), tuple(map(Axis, own)))
+        return True
+
+
+def measured(expr: Expr) -> tuple[dict[int, int], dict[int, int]]:
+    """The nodes of each part, shared ones as often as they are used, and how deep it is."""
+    sizes, depths = dict[int, int](), dict[int, int]()
+    for node, parts in operands_first((expr,), sizes):
+        sizes[id(node)] = 1 + sum(sizes[id(part)] for part in parts)
+        depths[id(node)] = 1 + max((depths[id(part)] for part in parts), default=0)
+    return sizes, depths
+
+
+@contextlib.contextmanager
+def body(axes: tuple[str, ...], extents: tuple[Expr, ...]) -> Iterator[Parts]:
+    """Where the body of a tensor over these axes is written."""
+    parts = Parts(dict(zip(axes, extents, strict=True)))
+    token = SHORTER.set(parts.shorter)
+    try:
+        yield parts
+    finally:
+        SHORTER.reset(token)
