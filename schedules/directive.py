@@ -103,11 +103,13 @@ class Directive(ABC):
     def of(cls, names: NameResolver, /, *args: object, **options: object) -> Self:
         """The step that a user asks for by `schedule.step(*args, **options)`: its fields in order, their names resolved.
 
-        Names that a directive cannot do without are its last field, and are given one by one. Raises `Refusal` for a name that is none.
+        Names that a directive cannot do without are the last field that it cannot do without, and are given one by one; what follows is
+        given by its name. Raises `Refusal` for a name that is none.
         """
         kinds = field_kinds(cls)
-        before = len(kinds) - 1
-        if before <= len(args) and list(kinds.values())[-1].one_by_one:
+        needed = [kind for kind in kinds.values() if kind.required]
+        before = len(needed) - 1
+        if needed and before <= len(args) and needed[-1].one_by_one:
             args = (*args[:before], args[before:])
         given = {**dict(zip(kinds, args, strict=False)), **options}
         return cls(**{name: kinds[name].resolved(name, value, names) for name, value in given.items()})

@@ -121,9 +121,9 @@ class Methods(ABC):
         """Let data say which element an iteration adds to, instead of asking in each; see `directives.scatter`."""
         self._step("scatter", stage, loop)
 
-    def separate(self, stage: str, *loops: str) -> None:
+    def separate(self, stage: str, *loops: str, doubling: bool = False) -> None:
         """Combine what some loops of a reduction go over first, once for all that take the same; see `directives.separate`."""
-        self._step("separate", stage, *loops)
+        self._step("separate", stage, *loops, doubling=doubling)
 
     def share(self, stage: str) -> None:
         """Compute once what elements of a stage compute alike; see `directives.share`."""

@@ -73,6 +73,7 @@ def moves_of_loop(nest: Nest, loop: str) -> Iterator[Directive]:
             Hoist(stage, loop),
             Scatter(stage, loop),
             Separate(stage, (loop,)),
+            Separate(stage, (loop,), doubling=True),
             Accumulate(stage, loop),
             CacheWrite(stage, loop),
         )

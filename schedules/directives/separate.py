@@ -20,6 +20,15 @@ C[l, j]` over `k` and `l` becomes two products of matrices.
 
 This simplification of reductions by reuse is that of Gautam and Rajopadhye ("Simplifying Reductions", POPL 2006), without their inverses.
 
+With `doubling=True` a window along one loop is put together of windows of powers of two, each made of two of half the length. Those of a
+minimum or a maximum may overlap, and where the range of the loop depends on others of the reduction, as in each row of a disc, all of
+these windows share them: the brightest pixel within 10 is found in 50 steps instead of 317.
+
+    Y[y] = max over b in range(13) of F[y + b]      ->      Y_2[x] = max(F[x], F[x + 1])
+                                                            Y_4[x] = max(Y_2[x], Y_2[x + 2])
+                                                            Y_8[x] = max(Y_4[x], Y_4[x + 4])
+                                                            Y[y] = max(Y_8[y], Y_8[y + 5])
+
 Legal where the loops of the stage stand in one another, the inner ones are of its reduction, and every element that is read exists
 without the conditions that stay behind. The result is re-associated, and products of a sum distributed.
 """
@@ -52,6 +61,7 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, condition, in_scope
 from tensorlang.ir.traverse import axes_of, read_in, reads_data, substitute
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
+from tensorlang.schedules.directives.doubled import Doubled, with_doubled
 from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.legality.in_bounds import unprotected
 from tensorlang.schedules.placement.local_copies import fresh_buffer
@@ -68,8 +78,9 @@ from tensorlang.schedules.rewriting.boxes import (
     values_at,
     varying,
 )
-from tensorlang.schedules.rewriting.coordinates import rewritten
+from tensorlang.schedules.rewriting.coordinates import coordinates, fits, forms, rewritten
 from tensorlang.schedules.rewriting.copies import FreshNames, pruned
+from tensorlang.schedules.rewriting.doubling import windows_of
 from tensorlang.schedules.rewriting.edit import (
     edit_loops,
     is_filled,
@@ -114,9 +125,15 @@ class Separate(Directive):
 
     stage: StageName
     loops: tuple[LoopName, ...]
+    doubling: bool = False
 
     def apply(self, nest: Nest) -> Nest:
-        """The nest with the two stages."""
+        """The nest with the two stages, or one for each power of two."""
+        if self.doubling:
+            made, labels = with_doubled(nest, self.doubled(nest))
+            for label in (*labels, self.stage):
+                self._require_exists(made, label)
+            return made
         plan = self.plan(nest)
         label, shape = new_stage(nest, f"{self.stage}_inner"), shape_of(plan.portion.coordinates)
         local = tuple(Buffer(fresh_buffer(nest, f"{buffer.name}_inner"), shape, buffer.dtype) for buffer in plan.store.buffers)
@@ -127,8 +144,8 @@ class Separate(Directive):
         self._require_there(made, label)
         return made
 
-    def plan(self, nest: Nest) -> Plan:
-        """What would be combined first. Raises `Refusal` where nothing can."""
+    def _found(self, nest: Nest) -> tuple[Store, tuple[For, ...], Sequence[Expr], tuple[For, ...]]:
+        """The statement, its loops that stand in one another, what is asked in them, and all loops around. Raises `Refusal`."""
         require_stage(nest, self.stage)
         require_single(nest, self.stage)
         (store,) = stores_of(nest.body, (self.stage,))
@@ -136,8 +153,37 @@ class Separate(Directive):
         chain = self._chain(path)
         asked = conditions_around(nest, store)[len(conditions_around(nest, chain[0])) :]
         self._require_reduction(nest, store, chain, asked)
+        return store, chain, asked, loops_on(path)
+
+    def doubled(self, nest: Nest) -> Doubled:
+        """What windows would be put together of. Raises `Refusal` where that cannot be."""
+        store, chain, asked, around = self._found(nest)
         assert store.reducer is not None
-        around = loops_on(path)
+        known = derived_axes(nest, around)
+        over = tuple(over_loops(loop, known) for loop in chain)
+        moved = closure(nest, frozenset().union(*map(axes_of, store.index)))
+        outer = tuple(loop for loop in over if loop.loop in moved)
+        reduced = [loop for loop in over if loop not in outer]
+        along = next((loop for loop in reduced if self.loops == (loop.loop,)), None)
+        conditions = [substitute(cond, known) for cond in (*conjuncts(asked), *_tails(nest, around, chain))]
+        windows = None if along is None else windows_of(store.reducer, along, reduced, conditions)
+        if along is None or windows is None:
+            reason = "the windows have to be along one loop, of literal ranges and conditions on loops of the reduction alone"
+            raise self._refusal("TL-S304", f"{reason}, of one component, and of few pieces")
+        value = substitute(store.values[0], known)
+        rows = list(forms(value))
+        found = coordinates(rows, over)
+        part = next((one for one in found if along.loop in one.loops), None)
+        weight = 0 if part is None else dict(part.weights)[along.loop]
+        shared = part is not None and any(loop.loop in part.loops for loop in outer)
+        if part is None or weight <= 0 or not shared or not fits(rows, found, over) or varying(found, over):
+            raise self._refusal("TL-S301", f"windows along {short(along.loop)!r} share nothing, as what they read moves with it alone")
+        return Doubled(store, chain, outer, value, tuple(found), part, weight, windows)
+
+    def plan(self, nest: Nest) -> Plan:
+        """What would be combined first. Raises `Refusal` where nothing can."""
+        store, chain, asked, around = self._found(nest)
+        assert store.reducer is not None
         known = derived_axes(nest, around)
         over = [over_loops(loop, known) for loop in chain]
         inner, outer = ([loop for loop in over if (loop.loop in self.loops) == first] for first in (True, False))
@@ -189,8 +235,12 @@ class Separate(Directive):
 
     def _require_there(self, nest: Nest, label: str) -> None:
         """Raise `Refusal` where what is read or written exists only under a condition that is not asked there any more."""
-        (first,), (rest,) = stores_of(nest.body, (label,)), stores_of(nest.body, (self.stage,))
-        bare = unprotected(nest, first) or unprotected(nest, rest)
+        self._require_exists(nest, label)
+        self._require_exists(nest, self.stage)
+
+    def _require_exists(self, nest: Nest, stage: str) -> None:
+        (store,) = stores_of(nest.body, (stage,))
+        bare = unprotected(nest, store)
         if bare is not None:
             reason = f"{self.stage!r} uses elements of {bare.name!r} that exist only under a condition, which it would leave"
             raise self._refusal("TL-S302", reason)

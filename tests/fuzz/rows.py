@@ -241,7 +241,7 @@ def scatter(view: View) -> Step:
 
 
 def separate(view: View) -> Step:
-    """Some loops of a reduction before the others; one at times that its element moves with."""
+    """Some loops of a reduction before the others, or windows along one by powers of two; one at times that its element moves with."""
     found = [part for part in stores(view.nest.body) if part.reducer is not None]
     if not found:
         return call("separate", view.rng.choice(view.computed()), view.loop().loop)
@@ -249,6 +249,8 @@ def separate(view: View) -> Step:
     around = [part.loop for part in loops_on(path_to_store(view.nest, store))]
     moved = frozenset().union(*map(axes_of, store.index))
     reduced = [loop for loop in around if loop not in moved]
+    if view.rng.random() < 0.3:
+        return call("separate", store.stage, view.rng.choice(reduced or around), doubling=True)
     return call("separate", store.stage, *view.rng.sample(reduced, view.rng.randint(1, len(reduced))) if reduced else around[-1:])
 
 

@@ -3,8 +3,8 @@
     Y[y, x] = sum(F[y + a, x + b])      ->      rows[y, j] = sum(F[y + a, j]);  Y[y, x] = sum(rows[y, x + b])
 
 A window of 15 x 15 takes 15 + 15 steps, and each of the 15 is 3 + 5; a product of three matrices that is written as one sum is two
-products. Whether it is worth storing what is combined first, and reading it again, the cost model says of the whole program
-(`alternatives`).
+products. Where there is no such division, as of a disc, whose rows have windows of several lengths, these are put together of powers of
+two. Whether it is worth storing what is combined first, and reading it again, the cost model says of the whole program (`alternatives`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ FEWER: Final = 0.6
 """The share of its steps that a reduction may take in two: else less is saved than what is stored in between costs."""
 FEWER_DEAR: Final = 0.75
 """The same where each step has a function or a division."""
+FEWER_DOUBLED: Final = 0.4
+"""The same of windows that are put together: what each power of two has is stored, and read again."""
 ALIKE: Final = 1.1
 """What steps are by the fewest up to which the outermost loops are combined first: a row of sums is read where it was written."""
 MOST_LOOPS: Final = 5
@@ -51,9 +53,12 @@ def _steps(s: Schedule) -> int:
 def _separated(s: Schedule, stage: str) -> list[str]:
     """The stages that are made of one reduction by the division of fewest steps; none where that is not worth it."""
     info = stage_named(s.nest, stage)
+    enough = (FEWER_DEAR if any(map(is_dear, info.store.values)) else FEWER) * info.iterations
     found = list(_divisions(s.nest, info))
-    least = min((steps for steps, _ in found), default=info.iterations)
-    if least >= (FEWER_DEAR if any(map(is_dear, info.store.values)) else FEWER) * info.iterations:
+    if min((steps for steps, _ in found), default=enough) >= enough:
+        found, enough = list(_doublings(s.nest, info)), FEWER_DOUBLED * info.iterations
+    least = min((steps for steps, _ in found), default=enough)
+    if least >= enough:
         return []
     best = next(division for division in found if division[0] <= ALIKE * least)
     known = set(s.stages())
@@ -78,6 +83,17 @@ def _divisions(nest: Nest, info: StageInfo) -> Iterator[tuple[float, tuple[Direc
         for factor in (*small, *(steps // factor for factor in reversed(small))):
             split = Split(loops[0].loop, factor)
             yield from _taken(nest, Separate(info.name, split.made()[1:]), split)
+
+
+def _doublings(nest: Nest, info: StageInfo) -> Iterator[tuple[float, tuple[Directive, ...]]]:
+    """Loops along which windows may be put together, with the steps that this takes."""
+    for loop in info.reduced if overlaps(info) else ():
+        step = Separate(info.name, (loop.loop,), doubling=True)
+        try:
+            plan = step.doubled(nest)
+        except Refusal:
+            continue
+        yield places(plan.coordinates) * plan.windows.levels + prod(map(size, plan.outer)) * len(plan.windows.pieces), (step,)
 
 
 def _taken(nest: Nest, step: Separate, *before: Directive) -> Iterator[tuple[float, tuple[Directive, ...]]]:
