@@ -224,8 +224,8 @@ def test_rows_that_fill_what_lies_between_lanes_are_stored_as_vectors(channels):
     assert pixels(channels, woven=True) < 0.35 * pixels(channels, woven=False)
 
 
-def test_narrow_elements_that_several_lanes_take_are_put_there_one_by_one():
-    """Each column of bytes twice takes 20 times what it takes by even and odd columns, of 32 bits as long either way."""
+def test_elements_that_several_lanes_take_are_loaded_together_whatever_their_bits():
+    """Each column twice takes as long as by even and odd columns: of 1024 rows 163 and 167 us on a Zen 4, of bytes 33 either way."""
 
     def seconds(dtype: str, *, apart: bool) -> float:
         X = tl.placeholder((64, 64), dtype, name="X")
@@ -239,8 +239,8 @@ def test_narrow_elements_that_several_lanes_take_are_put_there_one_by_one():
         s.vectorize(inner)
         return estimate(s.nest, tl.machine("znver4")).seconds
 
-    assert seconds("uint8", apart=False) > 5 * seconds("uint8", apart=True)
-    assert seconds("float32", apart=False) < 2 * seconds("float32", apart=True)
+    for dtype in ("uint8", "float32"):
+        assert 0.5 < seconds(dtype, apart=False) / seconds(dtype, apart=True) < 2
 
 
 def test_pieces_with_less_than_a_line_between_them_are_a_run():
