@@ -18,7 +18,7 @@ from tensorlang.definition import hints
 from tensorlang.errors import DefinitionError
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT64, DType, dtype, promote
 from tensorlang.ir.printer import text
-from tensorlang.ir.traverse import dtype_of, size_and_depth
+from tensorlang.ir.traverse import dtype_of, sizes_and_depths
 
 MAX_DEPTH = 250
 MAX_SIZE = 1 << 15
@@ -46,7 +46,7 @@ class Expr:
         shorter = SHORTER.get()
         if shorter is not None:
             self.node = shorter(self.node)
-            self.size, self.depth = size_and_depth(self.node)
+            self.size, self.depth = sizes_and_depths(self.node)[id(self.node)]
         if self.depth > MAX_DEPTH or self.size > MAX_SIZE:
             raise DefinitionError(
                 f"an expression of {self.size} nodes, {self.depth} deep, is too large (at most {MAX_SIZE} and {MAX_DEPTH}); "

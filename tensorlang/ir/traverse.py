@@ -222,21 +222,18 @@ def rewrite(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
     return done[id(expr)]
 
 
-def size_and_depth(expr: Expr) -> tuple[int, int]:
-    """The nodes of an expression, shared ones as often as they are used, and how deep it is."""
+def sizes_and_depths(expr: Expr) -> dict[int, tuple[int, int]]:
+    """Of each part by its identity its nodes, shared ones as often as they are used, and those on the longest way down to a leaf."""
     found: dict[int, tuple[int, int]] = {}
     for node, parts in operands_first((expr,), found):
         inner = [found[id(part)] for part in parts]
         found[id(node)] = 1 + sum(size for size, _ in inner), 1 + max((deep for _, deep in inner), default=0)
-    return found[id(expr)]
+    return found
 
 
 def depth(expr: Expr) -> int:
     """The number of nodes on the longest way from the root to a leaf."""
-    found: dict[int, int] = {}
-    for node, parts in operands_first((expr,), found):
-        found[id(node)] = 1 + max((found[id(part)] for part in parts), default=0)
-    return found[id(expr)]
+    return sizes_and_depths(expr)[id(expr)][1]
 
 
 def whole_power(expr: Call) -> int | None:

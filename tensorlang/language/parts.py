@@ -24,7 +24,7 @@ from tensorlang.errors import DefinitionError
 from tensorlang.ir import Axis, Expr, Load, Reduce
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.printer import short
-from tensorlang.ir.traverse import axes_of, children, map_children, nodes, operands_first, substitute
+from tensorlang.ir.traverse import axes_of, children, map_children, nodes, sizes_and_depths, substitute
 
 ROOM: Final = 8
 """An expression is cut until it is so many times smaller than it may be: what goes on with it is not cut at once again."""
@@ -51,10 +51,11 @@ class Parts:
         """The expression with parts as elements of tensors; as it is where none can be one, or too many would have to be."""
         whole = expr = self.written(expr)
         while True:
-            sizes, depths = measured(expr)
-            if sizes[id(expr)] <= MAX_SIZE // ROOM and depths[id(expr)] <= DEEP:
+            known = sizes_and_depths(expr)
+            size, deep = known[id(expr)]
+            if size <= MAX_SIZE // ROOM and deep <= DEEP:
                 return expr
-            if len(self.made) == PARTS or not self._take_part(expr, sizes, depths):
+            if len(self.made) == PARTS or not self._take_part(expr, known):
                 return whole
             expr = self.written(expr)
 
@@ -75,18 +76,21 @@ class Parts:
 
         return over(expr)
 
-    def _take_part(self, expr: Expr, sizes: Mapping[int, int], depths: Mapping[int, int]) -> bool:
+    def _take_part(self, expr: Expr, known: Mapping[int, tuple[int, int]]) -> bool:
         """Make a tensor of a part that is used again, or in the middle of what is too deep: the largest of up to `MOST` nodes."""
         uses = Counter(id(part) for node in nodes(expr) for part in children(node))
-        middle = depths[id(expr)] // 2 if depths[id(expr)] > DEEP else 0
+        middle = known[id(expr)][1] // 2 if known[id(expr)][1] > DEEP else 0
 
         def is_useful(node: Expr) -> bool:
-            place = id(node)
-            again = uses[place] > 1 or LEAST < depths[place] <= middle
-            return again and sizes[place] >= LEAST and self.numbering.number(node) not in self.refused
+            size, deep = known[id(node)]
+            again = uses[id(node)] > 1 or LEAST < deep <= middle
+            return again and size >= LEAST and self.numbering.number(node) not in self.refused
 
-        found = [node for node in nodes(expr) if node is not expr and is_useful(node)]
-        for node in sorted(found, key=lambda node: (sizes[id(node)] > MOST, abs(MOST - sizes[id(node)]))):
+        def unlike(node: Expr) -> tuple[bool, int]:
+            size, _ = known[id(node)]
+            return size > MOST, abs(MOST - size)
+
+        for node in sorted((node for node in nodes(expr) if node is not expr and is_useful(node)), key=unlike):
             if self._becomes_a_tensor(node):
                 return True
             self.refused.add(self.numbering.number(node))
@@ -109,15 +113,6 @@ class Parts:
             return False
         self.made[self.numbering.number(expr)] = Load(Tensor(stage), tuple(map(Axis, own)))
         return True
-
-
-def measured(expr: Expr) -> tuple[dict[int, int], dict[int, int]]:
-    """The nodes of each part, shared ones as often as they are used, and how deep it is."""
-    sizes, depths = dict[int, int](), dict[int, int]()
-    for node, parts in operands_first((expr,), sizes):
-        sizes[id(node)] = 1 + sum(sizes[id(part)] for part in parts)
-        depths[id(node)] = 1 + max((depths[id(part)] for part in parts), default=0)
-    return sizes, depths
 
 
 @contextlib.contextmanager
