@@ -31,20 +31,21 @@ it was, and loops around that run in parallel are proved again. Under a conditio
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
+from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.rules import TRUE
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, allocate, block
+from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, SplitRelation, Stmt, Store, allocate, block
 from tensorlang.ir.printer import short
-from tensorlang.ir.relations import axes_counted_with, closure
+from tensorlang.ir.relations import axes_counted_with, closure, equations, in_scope
 from tensorlang.ir.traverse import axes_of
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.directives.loop_kinds import require_kinds
 from tensorlang.schedules.directives.pack import require_early_indices
-from tensorlang.schedules.legality.accesses import accesses, conditions_around, reads
+from tensorlang.schedules.legality.accesses import accesses, conditions_around, facts_of, reads
 from tensorlang.schedules.legality.dependences import conflict, repeated
 from tensorlang.schedules.legality.in_bounds import access_guard, conditions_throughout, covers, guarded
 from tensorlang.schedules.placement.local_copies import (
@@ -222,7 +223,8 @@ class Accumulate(Directive):
         """When an iteration is the first to touch its tile, and whether that makes the separate initialisation superfluous.
 
         It does where the loops between the two visit each tile once for each iteration of those that do not move it, and no tile is left
-        out: neither in the first of these iterations nor because a loop that places tiles runs over the reduction too and may be empty.
+        out: neither in the first of these iterations, nor since that lies beyond the end of the reduction, where a part of it is started in
+        a loop of its own, nor because a loop that places tiles runs over the reduction too and may be empty.
         What the loops inside leave out of a tile does not matter: it is started and stored whole.
         """
         version = version_of(nest.body, self.at)
@@ -244,13 +246,23 @@ class Accumulate(Directive):
             return first, False
         inside = [part for part in path_to(outer[-1], lambda part: part is store)[1:] if isinstance(part, For)]
         fixed, placing = [loop for loop in outer if loop.loop in around], [loop for loop in free if loop.loop in index]
-        if not covers(nest, store, starts[0], [*outer, *tile]):
+        if not covers(nest, store, starts[0], [*outer, *tile]) or self._is_beyond(nest, fixed, outer, reducing, index):
             return first, False
         moved = [loop for loop in (*placing, *inside) if loop.loop in index]
         bounds = closure(nest, frozenset().union(*(axes_of(bound) for loop in moved for bound in (loop.lo, loop.hi))))
         if bounds & {loop.loop for loop in reducing} or not {loop.loop for loop in moved} <= axes_counted_with(nest, store.index):
             return first, False
         return first, repeated(nest, store, placing, fixed, [*reducing, *inside]) is None
+
+    def _is_beyond(self, nest: Nest, fixed: Sequence[For], outer: Sequence[For], reducing: Sequence[For], index: Collection[str]) -> bool:
+        """May the first iteration of the reducing loops lie beyond the end of what they are parts of, where the fixed ones stand?"""
+        known = in_scope(nest, [loop.loop for loop in fixed])
+        every = in_scope(nest, [loop.loop for loop in outer])
+        cut = [part for part in every if part not in known and isinstance(part, SplitRelation) and part.parent not in index]
+        facts = [fact for loop in outer for fact in facts_of(loop)]
+        facts += [fact for part in every for fact in (equations(part)[:1] if part in cut else equations(part))]
+        facts += [Compare("eq", Axis(loop.loop), loop.lo) for loop in reducing]
+        return any(find(*facts, Compare("ge", Axis(part.parent), part.hi)) is not None for part in cut)
 
 
 def _initialisations(stmt: Stmt, store: Store) -> list[Store]:

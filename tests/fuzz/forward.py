@@ -13,10 +13,12 @@ from typing import Any, Final
 import numpy as np
 
 from tensorlang.ir import Nest
+from tensorlang.schedules.directives.compute_inline import ComputeInline
 from tensorlang.schedules.directives.hoist import Hoist
 from tensorlang.schedules.directives.separate import Separate
 from tensorlang.schedules.directives.share import Share
 from tensorlang.schedules.directives.trim import Trim
+from tensorlang.schedules.rewriting.edit import stores_of
 from tests.oracle.dependences import Needs
 from tests.oracle.flow import TooMuch
 from tests.oracle.marks import marked, unmarked
@@ -48,7 +50,7 @@ class Forward:
         before = self.shadow
         if before is None:
             return
-        if any(isinstance(directive, ELSEWHERE) for directive in directives):
+        if any(isinstance(directive, ELSEWHERE) or _forgets(directive, before) for directive in directives):
             self.shadow = None
             return
         self.shadow = self.taken(before, directives, proved=False)
@@ -94,3 +96,8 @@ class Forward:
         if wanted is None:
             raise TooMuch
         return violation(wanted, nest, arrays, dims)
+
+
+def _forgets(directive: Any, nest: Nest) -> bool:
+    """Does it write a stage of several results into its readers, of which nobody may read one, nor what that reads?"""
+    return isinstance(directive, ComputeInline) and any(len(store.buffers) > 1 for store in stores_of(nest.body, (directive.stage,)))

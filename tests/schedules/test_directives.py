@@ -137,6 +137,25 @@ def test_an_accumulated_tile_of_a_run_time_depth_starts_from_the_tensor() -> Non
         check(s, dims={"k": depth})
 
 
+@pytest.mark.parametrize("depth", [1, 3, 9])
+def test_a_part_of_a_reduction_that_begins_beyond_its_end_is_started_before(depth: int) -> None:
+    """In 8 elements of which 1 is there, three of four pairs are not: their sums are started, though no iteration of theirs runs."""
+    x, c, r = tl.placeholder((depth, 5), name="X"), tl.reduce_axis(depth, name="c"), tl.reduce_axis(2, name="r")
+    s = tl.Schedule(tl.compute((4,), lambda y: tl.sum(x[c, y + r], axis=(c, r)), name="U"))
+    s.split("U.c", 8)
+    s.split("U.c_i", 2)
+    s.rfactor("U.r")
+    s.accumulate("U_rf", at="U_rf.c_i_o")
+    check(s)
+    s = tl.Schedule(tl.compute((4,), lambda y: tl.sum(x[c, y + r], axis=(c, r)), name="U"))
+    s.split("U.c", 8)
+    s.split("U.c_i", 2)
+    s.accumulate("U", at="U.c_i_o")
+    s.rfactor("U.r")
+    s.accumulate("U_acc_rf", at="U_rf.c_i_i")
+    check(s)
+
+
 def test_directives_on_a_loop_reach_the_copies_that_follow_it() -> None:
     s = tl.Schedule(matmul(4, 32, 3))
     s.split("j", 16)
