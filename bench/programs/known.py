@@ -20,6 +20,7 @@ from bench.programs import (
     outside,
     photographs,
     pictures,
+    places,
     pyramids,
     recurrences,
     sequences,
@@ -46,5 +47,6 @@ MODULES: Final = (
     convolutions,
     matrices,
     filters,
+    places,
 )
 PROGRAMS: Final = tuple(program for module in MODULES for program in module.PROGRAMS)
