@@ -39,6 +39,9 @@ from tensorlang.system.memory import memory
 TOLERANCE: Final = 0.1
 """By how much two days may differ, as a share of the time in the log."""
 ATTEMPTS: Final = 3
+PLAUSIBLE: Final = 4.0
+"""How many times as fast, or as slow, a machine may be as on another day: beyond that, what was measured beside the code was disturbed, as
+by a machine that stood still for a second, and the times themselves are compared."""
 
 
 class Verdict(StrEnum):
@@ -143,6 +146,8 @@ def compared(now: Facts, beside: Facts, won: FinalistRecord, other: FinalistReco
 def _verdict(now: float, then: float, ratio: float, spread: float) -> Verification:
     """A time beside that of another day, where `ratio` of both is the code's own, and samples scatter by this share."""
     tolerance = max(TOLERANCE, 3 * spread)
+    if not 1 / PLAUSIBLE < now / then / ratio < PLAUSIBLE:
+        ratio = now / then
     verdict = Verdict.SLOWER if ratio > 1 + tolerance else Verdict.FASTER if ratio < 1 / (1 + tolerance) else Verdict.HOLDS
     machine = now / then / ratio
     about = "" if abs(machine - 1) < TOLERANCE / 2 else f"the machine itself takes {machine:.2f} times as long as then"

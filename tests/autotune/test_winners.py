@@ -167,6 +167,15 @@ def test_a_machine_that_is_slower_as_a_whole_is_not_the_schedules_fault() -> Non
     assert found.verdict is Verdict.HOLDS and "1.40 times as long" in found.why
 
 
+@pytest.mark.parametrize(("now", "verdict"), [(107e-6, Verdict.HOLDS), (153e-6, Verdict.SLOWER), (80e-6, Verdict.FASTER)])
+def test_a_machine_that_stood_still_beside_the_code_says_nothing_of_it(now: float, verdict: Verdict) -> None:
+    found = judged(facts([now] * 3, sentinel=1e-3), 107e-6, [107e-6] * 3, 2.0)
+    assert found.verdict is verdict and "the machine itself" not in found.why
+    then, other = [10e-6, 10.1e-6, 10.2e-6], [1.2, 1.21, 1.22]
+    own = [now / 107e-6 * seconds for seconds in then]
+    assert compared(facts(own), facts([12e-6] * 3), finalist(then), finalist(other)).verdict is verdict
+
+
 def finalist(times: list[float]) -> FinalistRecord:
     return FinalistRecord(id="a", config={}, samples=tuple(times), schedule="{}")
 
