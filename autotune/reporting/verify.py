@@ -146,10 +146,10 @@ def compared(now: Facts, beside: Facts, won: FinalistRecord, other: FinalistReco
 def _verdict(now: float, then: float, ratio: float, spread: float) -> Verification:
     """A time beside that of another day, where `ratio` of both is the code's own, and samples scatter by this share."""
     tolerance = max(TOLERANCE, 3 * spread)
-    if not 1 / PLAUSIBLE < now / then / ratio < PLAUSIBLE:
-        ratio = now / then
-    verdict = Verdict.SLOWER if ratio > 1 + tolerance else Verdict.FASTER if ratio < 1 / (1 + tolerance) else Verdict.HOLDS
     machine = now / then / ratio
+    if not 1 / PLAUSIBLE < machine < PLAUSIBLE:
+        ratio, machine = now / then, 1.0
+    verdict = Verdict.SLOWER if ratio > 1 + tolerance else Verdict.FASTER if ratio < 1 / (1 + tolerance) else Verdict.HOLDS
     about = "" if abs(machine - 1) < TOLERANCE / 2 else f"the machine itself takes {machine:.2f} times as long as then"
     return Verification(verdict, about, now, then, tolerance)
 

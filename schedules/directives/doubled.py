@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Block, Buffer, Expr, For, Load, Nest, Stmt, Store, allocate, block, const
+from tensorlang.ir import Axis, Binary, Buffer, Expr, For, Load, Nest, Stmt, Store, allocate, block, const
 from tensorlang.ir.linear import expression, linear
-from tensorlang.ir.traverse import map_statements, substitute, unless_empty
+from tensorlang.ir.traverse import substitute
 from tensorlang.schedules.placement.local_copies import fresh_buffer
 from tensorlang.schedules.rewriting.boxes import axes, new_stage, shape_of, sweep
 from tensorlang.schedules.rewriting.coordinates import Coordinate, rewritten
 from tensorlang.schedules.rewriting.copies import FreshNames, pruned
 from tensorlang.schedules.rewriting.doubling import Piece, Windows
-from tensorlang.schedules.rewriting.edit import edit_loops, nested
+from tensorlang.schedules.rewriting.edit import edit_loops, nested, remove
 
 
 class Doubled(NamedTuple):
@@ -54,7 +54,10 @@ def with_doubled(nest: Nest, plan: Doubled) -> tuple[Nest, tuple[str, ...]]:
     whole = plan.windows.all_of(_piece(plan, made, piece) for piece in plan.windows.pieces)
     last = nested(plan.outer, replace(plan.store, values=(whole,), reducer=None))
     body = edit_loops(nest.body, lambda part: part.loop == plan.chain[0].loop, lambda _: allocate(tuple(made), block(*first, last)))
-    return pruned(replace(nest, body=_without(body, f"{stage}.init"))), tuple(labels)
+    start = f"{stage}.init"
+    left = remove(body, lambda part: part.stage == start, start)
+    assert left is not None
+    return pruned(replace(nest, body=left)), tuple(labels)
 
 
 def _at(plan: Doubled, buffer: Buffer | None, loops: Sequence[For], away: int) -> Expr:
@@ -78,9 +81,3 @@ def _piece(plan: Doubled, made: Sequence[Buffer], piece: Piece) -> Expr:
 def _standing(expr: Expr, at: Mapping[str, int]) -> Expr:
     """An expression where loops of the reduction stand at known iterations."""
     return simplify(substitute(expr, {name: const(value) for name, value in at.items()}))
-
-
-def _without(stmt: Stmt, stage: str) -> Stmt:
-    if isinstance(stmt, Store):
-        return Block(()) if stmt.stage == stage else stmt
-    return unless_empty(map_statements(stmt, lambda part: _without(part, stage)))

@@ -64,6 +64,7 @@ from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageNa
 from tensorlang.schedules.directives.doubled import Doubled, with_doubled
 from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.legality.in_bounds import unprotected
+from tensorlang.schedules.legality.rewrites import idempotent
 from tensorlang.schedules.placement.local_copies import fresh_buffer
 from tensorlang.schedules.rewriting.boxes import (
     MAX_PARTIAL_BYTES,
@@ -166,7 +167,7 @@ class Separate(Directive):
         reduced = [loop for loop in over if loop not in outer]
         along = next((loop for loop in reduced if self.loops == (loop.loop,)), None)
         conditions = [substitute(cond, known) for cond in (*conjuncts(asked), *_tails(nest, around, chain))]
-        windows = None if along is None else windows_of(store.reducer, along, reduced, conditions)
+        windows = None if along is None else windows_of(store.reducer, along, reduced, conditions, overlap=idempotent(store.reducer))
         if along is None or windows is None:
             reason = "the windows have to be along one loop, of literal ranges and conditions on loops of the reduction alone"
             raise self._refusal("TL-S304", f"{reason}, of one component, and of few pieces")

@@ -47,7 +47,7 @@ class Operations:
 
     `axis` gives an axis as terms of loops, `access` what a load reads, `made` the loops in each iteration of which a buffer is filled anew.
     Of the operations some are `sums`, some `light` (neither sums nor products), some choose (`edges`) by conditions on loops that are
-    `asked`; `work` tells all of them by the loops that they follow.
+    `asked`; `work` tells all of them by the loops that they follow. `bounds` tell what axes can be, `fitting` are conversions of clamps.
     """
 
     axis: Callable[[str], Terms]

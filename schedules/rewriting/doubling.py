@@ -21,8 +21,6 @@ from tensorlang.algebra.bounds import Bounds
 from tensorlang.ir import Axis, Binary, Const, Expr, For, Param, Reducer
 from tensorlang.schedules.rewriting.edit import literal_extent
 
-IDEMPOTENT: Final = ("min", "max", "fmin", "fmax", "and", "or")
-"""Operations that combine a value with itself to that value."""
 MOST_PIECES: Final = 128
 """Pieces of an element, at most: an expression has them all."""
 MOST_ITERATIONS: Final = 4096
@@ -59,8 +57,11 @@ class Windows:
         return reduce(self.combined, found) if found else self.reducer.identities[0]
 
 
-def windows_of(reducer: Reducer, along: For, loops: Sequence[For], asked: Sequence[Expr]) -> Windows | None:
-    """The windows along one of the loops of a reduction, of iterations in which all that is asked holds; None where that is not known."""
+def windows_of(reducer: Reducer, along: For, loops: Sequence[For], asked: Sequence[Expr], *, overlap: bool) -> Windows | None:
+    """The windows along one of the loops of a reduction, of iterations in which all that is asked holds; None where that is not known.
+
+    Pieces may `overlap` where a value may be combined as often as one likes.
+    """
     if len(reducer.results) != 1 or not isinstance(reducer.results[0], Binary):
         return None
     others = [loop for loop in loops if loop is not along]
@@ -75,7 +76,7 @@ def windows_of(reducer: Reducer, along: For, loops: Sequence[For], asked: Sequen
             return None
         first = next(iter(ends[along.loop] or ()), 0)
         for start, length in _runs(wanted):
-            pieces += (Piece(level, {**at, along.loop: first + place}) for level, place in _cut(reducer, start, length))
+            pieces += (Piece(level, {**at, along.loop: first + place}) for level, place in _cut(start, length, overlap=overlap))
         if len(pieces) > MOST_PIECES:
             return None
     return Windows(reducer, tuple(pieces))
@@ -108,10 +109,10 @@ def _runs(wanted: Sequence[bool | None]) -> Iterator[tuple[int, int]]:
         start = end + 1
 
 
-def _cut(reducer: Reducer, start: int, length: int) -> Iterator[tuple[int, int]]:
+def _cut(start: int, length: int, *, overlap: bool) -> Iterator[tuple[int, int]]:
     """The levels and starts of pieces of a window."""
     level = length.bit_length() - 1
-    if isinstance(reducer.results[0], Binary) and reducer.results[0].op in IDEMPOTENT:
+    if overlap:
         yield level, start
         if length > 1 << level:
             yield level, start + length - (1 << level)

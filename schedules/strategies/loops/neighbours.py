@@ -33,6 +33,9 @@ MEETING: Final = 0.97
 """The share of a program's time below which two of its loops become one. It is no more code, but lines of both stages then share the near
 caches, and the prefetchers follow both: on a Zen 4 what was predicted at 0.96 took 0.75 of the time, and what was at 0.98 took 1.01."""
 
+SERIAL: Final = (frozenset({"serial"}),)
+"""The kinds of two loops that run one after the other."""
+
 
 def may_meet(s: Schedule, machine: Processor) -> bool:
     """Are there neighbours that can run in one loop, and touch more together than the first-level cache holds, or wait for themselves?"""
@@ -71,12 +74,9 @@ def _pairs(body: Stmt, room: int) -> Iterator[tuple[str, str]]:
 
 def following(body: Stmt) -> Iterator[tuple[str, str]]:
     """Serial loops that follow one another in a block, run equally often, and wait for their own past."""
-    for stmt in statements(body):
-        for first, second in pairwise(stmt.body) if isinstance(stmt, Block) else ():
-            if isinstance(first, For) and isinstance(second, For) and first.kind == second.kind == "serial":
-                extent = literal_extent(first)
-                if extent is not None and extent == literal_extent(second) and _follows_itself(first) and _follows_itself(second):
-                    yield first.loop, second.loop
+    for first, second in _equally_often(body, SERIAL):
+        if _follows_itself(first) and _follows_itself(second):
+            yield first.loop, second.loop
 
 
 def _follows_itself(loop: For) -> bool:
@@ -89,14 +89,22 @@ def _follows_itself(loop: For) -> bool:
     return False
 
 
-def neighbours(body: Stmt, room: int, kinds: Collection[frozenset[str]] = (frozenset({"serial"}),)) -> Iterator[tuple[str, str]]:
+def neighbours(body: Stmt, room: int, kinds: Collection[frozenset[str]] = SERIAL) -> Iterator[tuple[str, str]]:
     """Loops of some kinds that follow one another in a block, and go through the same rows of tensors of more bytes than `room`."""
+    for first, second in _equally_often(body, kinds):
+        begins = stage_of(first.loop) == f"{stage_of(second.loop)}.init"
+        if not begins and shared_bytes(first, second) > room:
+            yield first.loop, second.loop
+
+
+def _equally_often(body: Stmt, kinds: Collection[frozenset[str]]) -> Iterator[tuple[For, For]]:
+    """Loops of some kinds that follow one another in a block, and are known to run equally often."""
     for stmt in statements(body):
         for first, second in pairwise(stmt.body) if isinstance(stmt, Block) else ():
             if isinstance(first, For) and isinstance(second, For) and frozenset({first.kind, second.kind}) in kinds:
-                extent, begins = literal_extent(first), stage_of(first.loop) == f"{stage_of(second.loop)}.init"
-                if extent is not None and extent == literal_extent(second) and not begins and shared_bytes(first, second) > room:
-                    yield first.loop, second.loop
+                extent = literal_extent(first)
+                if extent is not None and extent == literal_extent(second):
+                    yield first, second
 
 
 def shared_bytes(first: For, second: For) -> int:
