@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tensorlang.codegen.emission.math.error_free import horner, power_of_two
+from tensorlang.codegen.emission.math.error_free import horner
 from tensorlang.codegen.emission.math.exponential import clamp, exp_scaled
 from tensorlang.codegen.emission.math.values import Real, fma, select
 
@@ -104,5 +104,5 @@ def _erf64(x: Real) -> Real:
     near = fma(magnitude, horner(x * x, _P64), magnitude)
     held = clamp(magnitude, 0.0, _HELD64)
     n, power = exp_scaled(-horner(held - 1.0, _G64))
-    far = fma(power, -power_of_two(n), 1.0)
+    far = fma(power, -n.power_of_two(), 1.0)
     return select(magnitude < 1.0, near, far).with_sign_of(x)

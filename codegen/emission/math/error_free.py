@@ -8,6 +8,7 @@ clearing low bits of the encoding where the target has no fused multiply-add.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from tensorlang.codegen.emission.math.values import Integer, Real, fma
@@ -82,11 +83,53 @@ def shifter(bits: int) -> float:
     return 1.5 * 2.0 ** MANTISSA[bits]
 
 
-def nearest(x: Real, factor: float = 1.0) -> tuple[Real, Integer]:
-    """The integer nearest to x * factor, as a real and as an integer, for |x * factor| below 2 ** (mantissa bits - 2)."""
-    shift = shifter(x.lanes.bits)
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An integer that scales reals: as a real, and as the encoding of it plus `shifter` and twice the bias of exponents.
+
+    Of that encoding each half, moved to the exponent, is a power of two: the bias is there, and what `shifter` adds is moved out.
+    """
+
+    real: Real
+    encoding: Integer
+
+    def power_of_two(self, less: int = 0) -> Real:
+        """2 ** (n - less), which is in the range of normal exponents."""
+        bits = self.real.lanes.bits
+        return ((self.encoding - (BIAS[bits] + less)) << MANTISSA[bits]).real()
+
+    def inverse_square(self) -> Real:
+        """2 ** (-2 * n), which is in the range of normal exponents."""
+        bits = self.real.lanes.bits
+        return ((self.real.constant(0.0).bits() + 5 * BIAS[bits] - self.encoding - self.encoding) << MANTISSA[bits]).real()
+
+    def halves(self) -> tuple[Real, Real]:
+        """Two powers of two, of which 2 ** n is the product, for n within twice the range of exponents."""
+        mantissa = MANTISSA[self.real.lanes.bits]
+        half = self.encoding.logical_shift(1)
+        return (half << mantissa).real(), ((self.encoding - half) << mantissa).real()
+
+    def scale(self, x: Real) -> Real:
+        """x * 2 ** n for 0.5 <= |x| <= 2 and n up to twice the range of exponents; one rounding, also to subnormal numbers."""
+        if x.lanes.has_scale:
+            return Real(x.lanes, x.lanes.scale(x.raw, self.real.raw))
+        first, second = self.halves()
+        return x * first * second
+
+    def scale_next(self, x: Real) -> Real:
+        """(1 + x) * 2 ** n, as `scale`: where that is two products the first one adds."""
+        if x.lanes.has_scale:
+            return self.scale(x + 1.0)
+        first, second = self.halves()
+        return fma(x, first, first) * second
+
+
+def nearest(x: Real, factor: float = 1.0) -> Whole:
+    """The integer nearest to x * factor, for |x * factor| below 2 ** (mantissa bits - 2)."""
+    bits = x.lanes.bits
+    shift = shifter(bits) + 2 * BIAS[bits]
     shifted = x + shift if factor == 1.0 else fma(x, factor, shift)
-    return shifted - shift, shifted.bits() - x.constant(shift).bits()
+    return Whole(shifted - shift, shifted.bits())
 
 
 def as_real(n: Integer, like: Real) -> Real:
@@ -98,11 +141,3 @@ def as_real(n: Integer, like: Real) -> Real:
 def power_of_two(n: Integer) -> Real:
     """2 ** n for n in the range of normal exponents."""
     return ((n + BIAS[n.lanes.bits]) << MANTISSA[n.lanes.bits]).real()
-
-
-def scale(x: Real, n: Integer) -> Real:
-    """x * 2 ** n for 0.5 <= |x| <= 2 and n up to twice the range of exponents; one rounding, also to subnormal numbers."""
-    if x.lanes.has_scale:
-        return Real(x.lanes, x.lanes.scale(x.raw, n.raw))
-    half = n >> 1
-    return x * power_of_two(half) * power_of_two(n - half)

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 
-from tensorlang.codegen.emission.math.error_free import TINY, Pair, fast_two_sum, horner, nearest, power_of_two, scale, two_product, two_sum
-from tensorlang.codegen.emission.math.values import Integer, Real, fma, select
+from tensorlang.codegen.emission.math.error_free import TINY, Pair, Whole, fast_two_sum, horner, nearest, two_product, two_sum
+from tensorlang.codegen.emission.math.values import Real, fma, select
 
 LN2 = {
     32: (0.693145751953125, 1.428606765330187e-06),
@@ -52,14 +52,14 @@ def clamp(x: Real, low: float, high: float) -> Real:
     return select(x > high, x.constant(high), x)
 
 
-def _reduce(x: Real) -> tuple[Integer, Real, Real]:
+def _reduce(x: Real) -> tuple[Whole, Real, Real]:
     """n, r and its rounding error, with x = n * log(2) + r + error."""
     high, low = LN2[x.lanes.bits]
-    count, n = nearest(x, 1.0 / math.log(2.0))
-    r_high = fma(count, -high, x)
+    n = nearest(x, 1.0 / math.log(2.0))
+    r_high = fma(n.real, -high, x)
     if x.lanes.bits == 32:
-        return n, fma(count, -low, r_high), x.constant(0.0)
-    dropped = count * low
+        return n, fma(n.real, -low, r_high), x.constant(0.0)
+    dropped = n.real * low
     r = r_high - dropped
     return n, r, (r_high - r) - dropped
 
@@ -70,34 +70,44 @@ def _of_reduced(r: Real, error: Real) -> Pair:
     return high, low + fma(r * r, horner(r, _Q[r.lanes.bits]), error)
 
 
-def exp_pair(x: Real) -> tuple[Integer, Pair]:
+def exp_pair(x: Real) -> tuple[Whole, Pair]:
     """n and a pair in [0.7, 1.42] with e ** x = pair * 2 ** n, for x in the range of `exp`."""
     n, r, error = _reduce(x)
     return n, _of_reduced(r, error)
 
 
-def exp2_pair(x: Real, low: Real | float = 0.0) -> tuple[Integer, Pair]:
+def exp2_pair(x: Real, low: Real | float = 0.0) -> tuple[Whole, Pair]:
     """The same for 2 ** (x + low) in float64, where low is below an ulp of 1075."""
-    count, n = nearest(x)
-    f = x - count
+    n = nearest(x)
+    f = x - n.real
     r, error = two_product(f, x.constant(_LN2_PAIR[0]))
     r, error = fast_two_sum(r, error + fma(f, _LN2_PAIR[1], _LN2_PAIR[0] * low))
     return n, _of_reduced(r, error)
 
 
-def exp_scaled(x: Real) -> tuple[Integer, Real]:
-    """n and m with e ** x = m * 2 ** n: in float32 two operations less than the pair, for half an ulp."""
+def _exp_short(x: Real) -> tuple[Whole, Real]:
+    """n and m with e ** x = (1 + m) * 2 ** n in float32: two operations less than the pair, for half an ulp."""
+    n, r, _ = _reduce(x)
+    return n, fma(r * r, horner(r, _Q[32]), r)
+
+
+def exp_scaled(x: Real) -> tuple[Whole, Real]:
+    """n and m with e ** x = m * 2 ** n."""
     if x.lanes.bits == 64:
         n, (high, low) = exp_pair(x)
         return n, high + low
-    n, r, _ = _reduce(x)
-    return n, fma(r * r, horner(r, _Q[32]), r) + 1.0
+    n, more = _exp_short(x)
+    return n, more + 1.0
 
 
 def exp(x: Real) -> Real:
     """e ** x."""
-    n, value = exp_scaled(clamp(x, *_EXP_RANGE[x.lanes.bits]))
-    return scale(value, n)
+    x = clamp(x, *_EXP_RANGE[x.lanes.bits])
+    if x.lanes.bits == 64:
+        n, (high, low) = exp_pair(x)
+        return n.scale(high + low)
+    n, more = _exp_short(x)
+    return n.scale_next(more)
 
 
 def exp2(x: Real) -> Real:
@@ -105,10 +115,10 @@ def exp2(x: Real) -> Real:
     x = clamp(x, *_EXP2_RANGE[x.lanes.bits])
     if x.lanes.bits == 64:
         n, (high, low) = exp2_pair(x)
-        return scale(high + low, n)
-    count, n = nearest(x)
-    f = x - count
-    return scale(fma(f, horner(f, _EXP2), 1.0), n)
+        return n.scale(high + low)
+    n = nearest(x)
+    f = x - n.real
+    return n.scale(fma(f, horner(f, _EXP2), 1.0))
 
 
 def expm1_pair(x: Real) -> Pair:
@@ -116,7 +126,7 @@ def expm1_pair(x: Real) -> Pair:
     x = clamp(x, _EXPM1_LEAST[x.lanes.bits], _EXP_RANGE[x.lanes.bits][1])
     n, r, error = _reduce(x)
     # Half the result is summed: 2 ** n itself would overflow just below the end of the range.
-    half_power = power_of_two(n - 1)
+    half_power = n.power_of_two(less=1)
     base, base_error = two_sum(half_power, -0.5)
     high, low = two_sum(base, half_power * r)
     low = low + (base_error + half_power * fma(r * r, horner(r, _Q[x.lanes.bits]), error))

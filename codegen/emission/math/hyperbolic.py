@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from tensorlang.codegen.emission.math.error_free import TINY, fast_two_sum, horner, power_of_two, quotient, scale, two_product
+from tensorlang.codegen.emission.math.error_free import TINY, fast_two_sum, horner, quotient, two_product
 from tensorlang.codegen.emission.math.exponential import clamp, exp_pair, exp_scaled, expm1_pair
 from tensorlang.codegen.emission.math.values import Real, fma, select
 
@@ -53,9 +53,9 @@ def _half_of_exponentials(x: Real, sign: float) -> Real:
     n, pair = exp_pair(clamp(x, 0.0, 711.0))
     high, low = fast_two_sum(*pair)
     inverse, error = quotient((x.constant(1.0), x.constant(0.0)), (high, low))
-    factor = select(x < 30.0, power_of_two(x.constant(0.0).bits() - n - n), 0.0) * sign
+    factor = select(x < 30.0, n.inverse_square(), 0.0) * sign
     value, dropped = fast_two_sum(high, inverse * factor)
-    return scale(value + (dropped + (low + error * factor)), n - 1)
+    return n.scale(0.5 * (value + (dropped + (low + error * factor))))
 
 
 def tanh(x: Real) -> Real:
@@ -69,7 +69,7 @@ def tanh(x: Real) -> Real:
     square = x * x
     near = fma(magnitude * square, horner(square, _TANH), magnitude)
     n, power = exp_scaled(clamp(magnitude + magnitude, 0.0, 20.0))
-    far = 1.0 - 2.0 / fma(power, power_of_two(n), 1.0)
+    far = 1.0 - 2.0 / fma(power, n.power_of_two(), 1.0)
     return select(magnitude < _TANH_SWITCH, near, far).with_sign_of(x)
 
 
@@ -85,8 +85,8 @@ def sigmoid(x: Real) -> Real:
     n, power = exp_pair(clamp(-abs(x), _LEAST[x.lanes.bits], 0.0))
     high, low = fast_two_sum(*power)
     negative = x < 0.0
-    denominator, error = fast_two_sum(x.constant(1.0), scale(high, n))
-    error = error + scale(low, n)
+    denominator, error = fast_two_sum(x.constant(1.0), n.scale(high))
+    error = error + n.scale(low)
     # p is divided as a number near 1 and scaled after that, as the result may be subnormal.
     high, low = select(negative, high, 1.0), select(negative, low, 0.0)
     value = high / denominator
@@ -94,4 +94,4 @@ def sigmoid(x: Real) -> Real:
     remainder = ((high - product) - product_error) + (low - value * error)
     # The remainder is about an ulp: 1 / d to 5 percent on [1, 2] is enough.
     value = fma(remainder, 1.457 - 0.5 * denominator, value)
-    return select(negative, scale(value, n), value)
+    return select(negative, n.scale(value), value)

@@ -62,7 +62,7 @@ class LaneOperations(Protocol):
         """To an integral value."""
 
     def scale(self, value: Raw, exponent: Raw) -> Raw:
-        """value * 2 ** exponent, which is an integer that fits 32 bits; rounded once."""
+        """value * 2 ** exponent, a real that is an integer; rounded once."""
 
     def compare(self, op: Comparison, left: Raw, right: Raw) -> Raw:
         """A mask of one bit per lane; with NaN only "!=" holds."""

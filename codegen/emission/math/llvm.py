@@ -16,6 +16,8 @@ from llvmlite import ir
 from tensorlang.codegen.emission.math.lane_operations import Comparison, IntegerOp, LaneOperations, Raw, RealOp, RoundingMode
 
 _ROUND = {"even": "roundeven", "floor": "floor", "ceil": "ceil", "trunc": "trunc"}
+_REGISTERS = (128, 256, 512)
+_CURRENT_ROUNDING = 4
 _REAL = {32: ir.FloatType(), 64: ir.DoubleType()}
 
 
@@ -40,7 +42,7 @@ class LlvmLanes:
     count: int | None
     has_fma: bool
     has_round: bool
-    has_scale: bool = False
+    may_scale: bool = False
 
     def _shape(self, element: ir.Type) -> ir.Type:
         return element if self.count is None else ir.VectorType(element, self.count)
@@ -89,17 +91,21 @@ class LlvmLanes:
         """llvm.roundeven, floor, ceil or trunc."""
         return intrinsic(self.builder, _ROUND[mode], value)
 
+    @property
+    def has_scale(self) -> bool:
+        """Whether the target has `vscalef` and these lanes fill a register."""
+        return self.may_scale and self.count is not None and self.count * self.bits in _REGISTERS
+
     def scale(self, value: Raw, exponent: Raw) -> Raw:
-        """llvm.ldexp."""
-        narrow = self._shape(ir.IntType(32))
-        if exponent.type != narrow:
-            exponent = self.builder.trunc(exponent, narrow)
-        lanes = "" if self.count is None else f"v{self.count}"
-        name = f"llvm.ldexp.{lanes}f{self.bits}.{lanes}i32"
-        kind = self.real_type
-        known = self.builder.module.globals.get(name)
-        function = known or ir.Function(self.builder.module, ir.FunctionType(kind, [kind, narrow]), name)
-        return self.builder.call(function, [value, exponent])
+        """AVX-512's `vscalef`, which `llvm.ldexp` reaches by way of an integer only."""
+        builder, kind, mask = self.builder, self.real_type, ir.IntType(max(8, self.count or 1))
+        size = (self.count or 1) * self.bits
+        name = f"llvm.x86.avx512.mask.scalef.{'ps' if self.bits == 32 else 'pd'}.{size}"
+        rounding = [] if size < _REGISTERS[-1] else [ir.Constant(ir.IntType(32), _CURRENT_ROUNDING)]
+        given = [value, exponent, ir.Constant(kind, ir.Undefined), ir.Constant(mask, -1), *rounding]
+        known = builder.module.globals.get(name)
+        function = known or ir.Function(builder.module, ir.FunctionType(kind, [operand.type for operand in given]), name)
+        return builder.call(function, given)
 
     def compare(self, op: Comparison, left: Raw, right: Raw) -> Raw:
         """Ordered fcmp, but unordered for "!="."""
@@ -133,7 +139,7 @@ class LlvmLanes:
         return self.builder.select(mask, yes, no)
 
     def _of_bits(self, bits: int) -> LlvmLanes:
-        return LlvmLanes(self.builder, bits, self.count, self.has_fma, self.has_round, self.has_scale)
+        return LlvmLanes(self.builder, bits, self.count, self.has_fma, self.has_round, self.may_scale)
 
     def widen(self, value: Raw) -> tuple[LaneOperations, Raw]:
         """Instruction fpext."""
@@ -200,7 +206,7 @@ class LlvmLanes:
         lane = builder.phi(index)
         lane.add_incoming(index(0), before)
         vectors = [builder.phi(value.type) for value in start]
-        scalar = LlvmLanes(builder, self.bits, None, self.has_fma, self.has_round, self.has_scale)
+        scalar = LlvmLanes(builder, self.bits, None, self.has_fma, self.has_round, self.may_scale)
         found = compute(scalar, builder.extract_element(operand, lane))
         updated = [builder.insert_element(vector, value, lane) for vector, value in zip(vectors, found, strict=True)]
         following = builder.add(lane, index(1))

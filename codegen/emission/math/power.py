@@ -21,7 +21,6 @@ from tensorlang.codegen.emission.math.error_free import (
     pair_product,
     pair_sum,
     quotient,
-    scale,
     two_product,
     two_sum,
 )
@@ -75,9 +74,9 @@ def _short(x: Real, y: Real) -> Real:
     s = (m - 1.0) / (m + 1.0)
     bounded = clamp(y.widen(), -(2.0**65), 2.0**65)
     product = clamp(bounded * fma(s, horner(s * s, _L_SHORT), e), -300.0, 300.0)
-    count, n = nearest(product)
-    f = product - count
-    return scale(fma(f, horner(f, _EXP2_SHORT), 1.0), n).narrow()
+    n = nearest(product)
+    f = product - n.real
+    return n.scale(fma(f, horner(f, _EXP2_SHORT), 1.0)).narrow()
 
 
 def _log2_pair(x: Real) -> Pair:
@@ -105,7 +104,7 @@ def _long(x: Real, y: Real) -> Real:
     high = clamp(high, -1100.0, 1100.0)
     low = select(within, low, 0.0)
     n, (high, low) = exp2_pair(high, low)
-    return scale(high + low, n)
+    return n.scale(high + low)
 
 
 def whole_power(x: Real, n: int) -> Real:

@@ -92,7 +92,7 @@ def _float32(x: Real) -> tuple[Real, Real, Real]:
     if not x.lanes.has_fma:
         count, wide = _float32_wide(x)
         return count, wide.narrow(), x.constant(0.0)
-    count, _ = nearest(x, 2.0 / math.pi)
+    count = nearest(x, 2.0 / math.pi).real
     r = x
     for part in _HALF_PI_32:
         r = fma(count, -part, r)
@@ -100,7 +100,7 @@ def _float32(x: Real) -> tuple[Real, Real, Real]:
 
 
 def _float32_wide(x: Real) -> tuple[Real, Real]:
-    count, _ = nearest(x, 2.0 / math.pi)
+    count = nearest(x, 2.0 / math.pi).real
     wide_count = count.widen()
     r = x.widen()
     for part in _HALF_PI_64_SHORT:
@@ -109,7 +109,7 @@ def _float32_wide(x: Real) -> tuple[Real, Real]:
 
 
 def _float64(x: Real) -> tuple[Real, Real, Real]:
-    count, _ = nearest(x, 2.0 / math.pi)
+    count = nearest(x, 2.0 / math.pi).real
     first, second, third, rest = _HALF_PI_64
     high, low = two_sum(x - count * first, -(count * second))
     high, error = two_sum(high, -(count * third))
@@ -135,7 +135,7 @@ def _payne_hanek(x: Real) -> tuple[Real, Real, Real]:
             product = product - round_even(product * 0.25) * 4.0
         high, error = two_sum(high, product)
         low = low + error
-        whole, _ = nearest(high)
+        whole = nearest(high).real
         high, count = high - whole, count + whole
     high, low = fast_two_sum(high, low)
     r, error = two_product(high, x.constant(_HALF_PI_PAIR[0]))
