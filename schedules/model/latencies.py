@@ -7,7 +7,7 @@ from typing import Final
 
 from tensorlang.ir import Binary, Call, Cast, Compare, Expr, Load, Select, Unary
 from tensorlang.ir.traverse import children, dtype_of, reads_data
-from tensorlang.schedules.legality.code_size import function_size
+from tensorlang.schedules.model.functions import function_slots
 
 INTEGER: Final = 0.25
 """Latencies of a multiply-add that an operation on integers takes: one cycle of four."""
@@ -17,8 +17,6 @@ DIVIDED: Final = 3.0
 """The same of a division: 11 to 14 cycles (Fog's tables)."""
 FORWARDED: Final = 2.0
 """Latencies of L1 from a store until a load of the same element has it: 7 or 8 cycles on a Zen 3, whose L1 gives in 4 (Fog's tables)."""
-OVERLAPPED: Final = 3.0
-"""Instructions of a function that are done in one latency: polynomials are evaluated by halves."""
 
 
 def latencies(values: Sequence[Expr], own: frozenset[str]) -> dict[Load, float]:
@@ -43,10 +41,22 @@ def latencies(values: Sequence[Expr], own: frozenset[str]) -> dict[Load, float]:
     return found
 
 
+def depth(values: Sequence[Expr]) -> float:
+    """The longest way from something that is read to one of the values."""
+    known: dict[int, float] = {}
+
+    def after(expr: Expr) -> float:
+        if id(expr) not in known:
+            known[id(expr)] = _latency(expr) + max(map(after, children(expr)), default=0.0) if reads_data(expr) else 0.0
+        return known[id(expr)]
+
+    return max(map(after, values), default=0.0)
+
+
 def _latency(expr: Expr) -> float:
     match expr:
         case Call():
-            return max(1.0, function_size(expr, expr.dtype) / OVERLAPPED)
+            return function_slots(expr).latency
         case Binary(op, left, _):
             if op in ("div", "floordiv", "mod"):
                 return DIVIDED

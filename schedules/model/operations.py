@@ -15,7 +15,7 @@ from tensorlang.algebra.conversions import clamped, fitting
 from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Select, Unary
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and, walk
-from tensorlang.schedules.legality.code_size import function_size
+from tensorlang.schedules.model.functions import function_slots
 from tensorlang.schedules.model.parts import Divided
 from tensorlang.schedules.model.walks import LinearAccess, Terms
 
@@ -29,8 +29,6 @@ SATURATED: Final = 8.0
 """Slots of a conversion of floats to integers that may not fit: the instruction, four comparisons and three choices."""
 HALF: Final = 0.5
 """What is left of a power of two without its exponent."""
-ROOTS: Final[Mapping[str, tuple[float, float]]] = {"sqrt": (0.0, 1.0), "rsqrt": (1.0, 1.0)}
-"""Divisions and square roots of functions that are these."""
 
 
 class _Side(NamedTuple):
@@ -95,10 +93,11 @@ class Operations:
                     self.fitting.add(self.numbering.number(inner))
             case Cast(value, to) if to.is_integer and dtype_of(value).is_floating:
                 own = 1.0 if number in self.fitting or fitting(expr, self.bounds()) is not None else SATURATED
-            case Call(function):
-                own = float(function_size(expr, expr.dtype))
-                if function in ROOTS:
-                    self._divide(expr, *ROOTS[function])
+            case Call():
+                function = function_slots(expr)
+                own = function.total
+                if function.divisions or function.roots:
+                    self._divide(expr, function.divisions, function.roots)
             case Compare() | Binary() if _tells_where(expr):
                 return 0.0
             case Select(cond, yes, no) if _tells_where(cond):
@@ -112,9 +111,9 @@ class Operations:
             case _:
                 pass
         if own:
-            op = expr.op if isinstance(expr, Binary) and dtype_of(expr).is_floating else ""
-            self.sums += own if op in ("add", "sub") else 0.0
-            self.light += own if op not in ("add", "sub", "mul") else 0.0
+            sums, products = _sums_and_products(expr, own)
+            self.sums += sums
+            self.light += own - sums - products
             follows = self._follows(expr)
             self.work[follows] = self.work.get(follows, 0.0) + own
         return own + inside + sum(self._slots(part, seen) for part in children(expr))
@@ -151,6 +150,29 @@ class Operations:
             made = self.made.get(getattr(expr.buffer, "name", ""), ()) if isinstance(expr, Load) else ()
             found = self.followed[number] = frozenset(own).union(made, *map(self._follows, children(expr)))
         return found
+
+
+def _sums_and_products(expr: Expr, own: float) -> tuple[float, float]:
+    """How many of the operations of a node go to units that add, and to those that multiply; any unit does the others.
+
+    Measured on a Zen 4: extrema, conversions and shifts take the place of sums, comparisons of floats that of products.
+    """
+    match expr:
+        case Call():
+            function = function_slots(expr)
+            return function.sums, function.products
+        case Binary("min" | "max") if dtype_of(expr).is_floating:
+            return 1.0, 1.0
+        case Binary("add" | "sub") | Cast() if dtype_of(expr).is_floating:
+            return own, 0.0
+        case Binary("mul") if dtype_of(expr).is_floating:
+            return 0.0, own
+        case Compare(_, left) if dtype_of(left).is_floating:
+            return 0.0, own
+        case Cast(value) if dtype_of(value).is_floating:
+            return min(own, 1.0), 0.0
+        case _:
+            return 0.0, 0.0
 
 
 def _seldom(cond: Expr) -> bool | None:

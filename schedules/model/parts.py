@@ -64,7 +64,7 @@ class Statement(NamedTuple):
     what the divider has to do; `apart`: the operations, some of the others, that follow fewer loops than the statement; how many
     operations are `sums`, and how many are `light`: neither sums nor products; how many `results` it has, each in registers of its own,
     and the operations of the `longest` way to combine one of them; `told`: the loops in which data tell where it writes, `sure` those that
-    move its element besides; `jumps`: conditions on data that say whether it does.
+    move its element besides; `jumps`: conditions on data that say whether it does; `depth`: the latencies from what it reads to its values.
     """
 
     stage: str
@@ -87,6 +87,7 @@ class Statement(NamedTuple):
     told: frozenset[str] = frozenset()
     sure: frozenset[str] = frozenset()
     jumps: int = 0
+    depth: float = 0.0
 
     @property
     def touched(self) -> int:

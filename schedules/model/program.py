@@ -42,7 +42,7 @@ from tensorlang.ir.relations import in_scope
 from tensorlang.ir.traverse import axes_of, reads_data, rewrite, walk
 from tensorlang.schedules.model.domains import Domain, conditions_on, cut_loops, cuts
 from tensorlang.schedules.model.hints import hinted
-from tensorlang.schedules.model.latencies import latencies
+from tensorlang.schedules.model.latencies import depth, latencies
 from tensorlang.schedules.model.operations import Operations
 from tensorlang.schedules.model.parts import Apart, Chosen, Loop, Part, Statement, slots_of
 from tensorlang.schedules.model.ranges import ranges
@@ -346,6 +346,7 @@ class _Reader:
             frozenset(name for part in told for name in self.linear(part)),
             frozenset(name for part in store.index if part not in told for name in self.linear(part)) if told else frozenset(),
             self.jumps,
+            depth(store.values),
         )
 
     def _carried(self, store: Store, reads: Iterable[LinearAccess]) -> tuple[tuple[str, tuple[int, ...], float], ...]:
