@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from tensorlang.schedules.legality.code_size import NEAR
-from tensorlang.schedules.model import forwarding, recurrences, row_ends, scatters
+from tensorlang.schedules.model import carried, forwarding, recurrences, row_ends, scatters
 from tensorlang.schedules.model.beside import overlapped
 from tensorlang.schedules.model.conditions import MASK_REGISTERS, condition_slots, cut_share, masked_load_slots, registers_of_masks
 from tensorlang.schedules.model.cycles import Cycles
@@ -71,9 +71,14 @@ def _issued(parts: tuple[Part, ...], machine: Machine, times: float, around: tup
             own = 0.0 if any(map(_is_body, part.body)) else part.trips * STEP / machine.ports.issue
             steps = (own + ENTRY) * times
             yield next(statements(part.body)).place, Cycles(steps, 0.0)
-            for place, waited in (*forwarding.waits(part, machine), *row_ends.waits(part, machine)):
-                yield place, Cycles(waited * times * part.trips, 0.0)
-            yield from _issued(part.body, machine, times * part.trips, (*around, part))
+            waits = [*forwarding.waits(part, machine), *row_ends.waits(part, machine)]
+            yield from ((place, Cycles(waited * times * part.trips, 0.0)) for place, waited in waits)
+            inside = list(_issued(part.body, machine, times * part.trips, (*around, part)))
+            yield from inside
+            if (chain := carried.chain(part, machine)) is not None:
+                busy = sum(cycles.arithmetic for _, cycles in inside) + sum(waited for _, waited in waits) * times * part.trips
+                if (left := chain.cycles * times * part.trips - busy) > 0:
+                    yield chain.place, Cycles(left, idle=left)
     if around and len(bodies) > 1:
         yield from overlapped(bodies, machine.ports.window / machine.ports.issue * times)
 

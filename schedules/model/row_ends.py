@@ -32,19 +32,19 @@ def waits(loop: Loop, machine: Machine) -> Iterator[tuple[int, float]]:
     slots = sum(_slots(statement, path, machine) for statement, path in found)
     overlap = 1 + BEYOND * machine.ports.window / max(1.0, slots)
     for statement, path in found:
-        wanted = [name for name in dict.fromkeys(_wanted(statement)) if name in pending]
-        waited = max((pending.pop(name) for name in wanted), default=0.0)
+        asked = [name for name in dict.fromkeys(wanted(statement)) if name in pending]
+        waited = max((pending.pop(name) for name in asked), default=0.0)
         divided = sum(part.divisions * machine.latencies.division + part.roots * machine.latencies.root for part in _once(statement, path))
         if waited and any(one.name in statement.moving for one in path):
             yield statement.place, (waited + divided) / overlap
             waited = 0.0
-        lanes = _added(statement, path, machine)
+        lanes = added_lanes(statement, path, machine)
         if lanes > 1:
             waited = math.log2(lanes) * (machine.latencies.shuffle + machine.ports.latency)
         elif waited:
             waited += divided
         if waited:
-            pending |= dict.fromkeys(_made(statement), waited)
+            pending |= dict.fromkeys(made(statement), waited)
 
 
 def _slots(statement: Statement, path: tuple[Loop, ...], machine: Machine) -> float:
@@ -54,7 +54,7 @@ def _slots(statement: Statement, path: tuple[Loop, ...], machine: Machine) -> fl
     return each * math.prod(one.trips / lanes if one.kind == "vector" else one.trips for one in path)
 
 
-def _added(statement: Statement, path: tuple[Loop, ...], machine: Machine) -> float:
+def added_lanes(statement: Statement, path: tuple[Loop, ...], machine: Machine) -> float:
     """The lanes of a sum that is one number in an iteration; 1 where it is none, or has no lanes."""
     if not statement.combines or any(one.name in statement.moving for one in path):
         return 1.0
@@ -68,12 +68,12 @@ def _once(statement: Statement, path: tuple[Loop, ...]) -> tuple[Divided, ...]:
     return tuple(part for part in statement.divided if not part.loops & inner)
 
 
-def _made(statement: Statement) -> tuple[str, ...]:
+def made(statement: Statement) -> tuple[str, ...]:
     """What a statement writes; of a sum in a register, the stage that it stands in."""
     written = tuple(access.buffer.name for access in statement.accesses if access.writes)
     return written or (statement.stage.rpartition(".")[0],)
 
 
-def _wanted(statement: Statement) -> tuple[str, ...]:
+def wanted(statement: Statement) -> tuple[str, ...]:
     """What it reads, and the sums in its own expression."""
     return (*(access.buffer.name for access in statement.accesses if access.reads and not access.writes), statement.stage)

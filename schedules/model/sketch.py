@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace as replaced
 from functools import partial
 from typing import Final
 
-from tensorlang.schedules.model.parts import Loop, Part, Statement, paths
+from tensorlang.schedules.model.parts import Loop, Part, Statement, paths, statements
 from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, follow, runs_of
 
 PACKED: Final = "_pack"
@@ -308,6 +308,26 @@ def made_of(loops: frozenset[str], axes: Mapping[str, Terms]) -> frozenset[str]:
     """The loops of which loops are made, where that is not themselves."""
     old = loops.intersection(axes)
     return (loops - old).union(*(axes[name] for name in old)) if old else loops
+
+
+def beside_others(sketch: Sketch, parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The outermost loop of a program in which the stage of a sketch stands, with the loops of the sketch in place of its own."""
+    stage = sketch.statement.stage
+    return tuple(new for part in parts if _holds(part, stage) for new in _in_place(part, tuple(sketch.parts()), stage))
+
+
+def _in_place(part: Part, own: tuple[Part, ...], stage: str) -> Iterator[Part]:
+    """A part that holds a stage, with what becomes of this stage."""
+    same = next((one for one in own if isinstance(one, Loop) and isinstance(part, Loop) and one.name == part.name), None)
+    if same is None or not isinstance(part, Loop):
+        yield from own
+        return
+    body = (new for inner in part.body for new in (_in_place(inner, same.body, stage) if _holds(inner, stage) else (inner,)))
+    yield part._replace(body=tuple(body))
+
+
+def _holds(part: Part, stage: str) -> bool:
+    return any(statement.stage == stage for statement in statements((part,)))
 
 
 def numbered(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -3,7 +3,8 @@
     for j: for k: if k < j: S[j] += L[i, k] * L[j, k]       # half as long as the box on the average, and never as long twice
 
 The last tile of each is a part of one, so that a wide tile is mostly lost; where operands do not follow memory, lanes under a mask are
-picked out of it one by one, and a sum of single numbers may be faster than all of them. The cost model weighs these.
+picked out of it one by one, and a sum of single numbers may be faster than all of them. So it may be where the newest element of the sum is
+one that was just written. The cost model weighs these, with what stands around the sum.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
-from tensorlang.schedules.model.sketch import Sketch, numbered
+from tensorlang.schedules.model.sketch import Sketch, beside_others, numbered
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 
@@ -39,7 +40,7 @@ def cut_sum(rows: RowVectors, plain: Sequence[Part], machine: Processor) -> RowV
         found = sketch.copy()
         if count:
             found.mark(found.split(vector.loop, count * parted.lanes, parted.lanes)[1], "vector")
-        return estimated(numbered(found.parts()), machine.core).seconds
+        return estimated(numbered(beside_others(found, plain)), machine.core).seconds
 
     best = min((0, *parted.counts), key=seconds)
     return replace(parted, apart=not best, wanted=best or None)
