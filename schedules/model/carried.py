@@ -39,7 +39,7 @@ class _Placed(NamedTuple):
 
 def chain(loop: Loop, machine: Machine) -> Chain | None:
     """The longest chain of a loop through more than one statement, if there is one."""
-    if loop.kind != "serial" or len(loop.body) == 1:
+    if loop.kind != "serial":
         return None
     placed = [_Placed(*found) for found in paths(loop.body)]
     return max(_chains(placed, loop, machine), key=lambda one: one.cycles, default=None)

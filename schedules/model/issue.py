@@ -305,9 +305,9 @@ class _Body:
             work = vector.slots * number
         chain, free = 0.0, self.machine.registers - 1 - self.waiting
         if statement.combines and vector is not None and vector.name not in statement.moving:
-            levels = math.log2(self.machine.lanes(statement.bits))  # lanes are combined with one another before they join the result
-            joined = math.prod(count for name, count in copies.items() if name in statement.moving)
-            work, shuffles = work + levels * joined * statement.joining, shuffles + levels * joined * statement.results
+            joined = math.prod(count for name, count in copies.items() if name in statement.moving) / self.chained
+            halved = self._halvings * joined
+            work, shuffles = work + halved * statement.joining, shuffles + halved * statement.results
         if statement.combines:
             kept_apart = statement.moving if vector is None else statement.moving | {vector.name}
             sums = math.prod(count for name, count in copies.items() if name in kept_apart)
@@ -336,6 +336,13 @@ class _Body:
         busy = ((self._in_units(work, shuffles) / often) ** BESIDE + self._waiting(slots) ** BESIDE) ** (1 / BESIDE)
         done = max(busy, (slots + self.step) / ports.issue, self._divider(copies))
         return max(done, chain), max(loads / ports.loads, stores / ports.stores) / often, slots, max(0.0, chain - done)
+
+    @property
+    def _halvings(self) -> float:
+        """Operations that combine the lanes of a vector with one another, once before they join the result; halves may take less each."""
+        lanes = self.machine.lanes(self.statement.bits)
+        levels = math.log2(max(2.0, min(float(lanes), lanes if self.vector is None else self.vector.trips)))
+        return 1 + (levels - 1) * self.often / self.machine.ports.narrow
 
     def _waiting(self, slots: float) -> float:
         """Cycles that operations wait for one another, where the scheduler is full of such that wait: each does for half of the way.

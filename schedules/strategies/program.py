@@ -218,7 +218,7 @@ class ProgramStrategy:
         placed = self._kinds.placed_tile(info) if self.placed and lanes else None
         recurs = stage_kinds.reads_itself(info, self._stages)
         alone = len(self._stages) == 1 and not recurs
-        rows = placed or self._kinds.row(info, lanes=lanes, asks_ahead=not self._tiles, alone=alone)
+        rows = placed or self._kinds.turned(info, self._stages, self._plain).row(info, lanes=lanes, asks_ahead=not self._tiles, alone=alone)
         if isinstance(rows, RowVectors) and recurs:
             if not lanes:
                 return Turns.of(rows, self._plain, self._sums_in(info), self.machine) or rows

@@ -29,6 +29,7 @@ from tensorlang.schedules.strategies.rows.side_by_side import SideBySide
 from tensorlang.schedules.strategies.rows.sliding_rows import sliding_rows
 from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy, TileStrategy
 from tensorlang.schedules.strategies.rows.transpose import Transpose
+from tensorlang.schedules.strategies.rows.turns import in_turns
 from tensorlang.schedules.strategies.windows.windows import Windows
 
 
@@ -40,6 +41,12 @@ class StageKinds:
     threads: int
     plain: tuple[Part, ...]
     constants: frozenset[str]
+
+    def turned(self, info: StageInfo, stages: Sequence[StageInfo], plain: Schedule) -> StageKinds:
+        """The same for a sum in the elements of a recurrence whose rows can take turns: it is judged as it stands then."""
+        around = next((other for other in stages if other is not info and stands_in(other, info)), None)
+        parts = None if around is None or not reads_itself(around, stages) else in_turns(around, plain)
+        return self if parts is None else replace(self, plain=parts)
 
     def tile(self, info: StageInfo, blocks: RowBlocks) -> TileStrategy | None:
         """The stage as tiles; None where it is not run so."""
