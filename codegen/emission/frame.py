@@ -60,7 +60,8 @@ class Frame:
     instruction which line it comes from, where somebody asked, `part` is the function's own of what the caller may hand over (None where it
     hands over nothing), `limits` what dims can be, `stored` are the values of the statement and `beside` what it reads by lanes evenly
     apart, once somebody asks (see `spans`), `chunks` the copies that the statement is one of (see `neighbours`), `counters` are those of
-    parallel loops, which run one after the other (see `shares`), and `natural` are the loop variables that are never negative.
+    parallel loops, which run one after the other (see `shares`), `natural` are the loop variables that are never negative, and `asked` says
+    that the values of the condition around are those that are there: nothing was stored since.
     """
 
     target: Target
@@ -93,11 +94,14 @@ class Frame:
     chunks: Chunks | None = None
     counters: Value | None = None
     natural: frozenset[str] = frozenset()
+    asked: bool = False
 
     def fresh(self) -> None:
-        """Forget the values of the statement before: a store may have changed what they read."""
-        self.memo = ChainMap()
-        self.reads = {}
+        """Forget the values of the statement before: a store may have changed what they read; but not those of a condition just asked."""
+        if not self.asked:
+            self.memo = ChainMap()
+            self.reads = {}
+        self.asked = False
         self.stored, self.beside = (), None
 
     @contextmanager

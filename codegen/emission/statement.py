@@ -35,6 +35,7 @@ def statement(frame: Frame, stmt: ir.Stmt) -> None:
 
 
 def _statement(frame: Frame, stmt: ir.Stmt) -> None:
+    frame.asked = frame.asked and isinstance(stmt, ir.Store | ir.If)
     match stmt:
         case ir.Store():
             _store(frame, stmt)
@@ -74,7 +75,9 @@ def _condition(frame: Frame, stmt: ir.If) -> None:
             statement(frame, chosen)
     elif lanes_of(cond):
         mask = frame.mask
+        frame.asked = True
         _under(frame, stmt.then, both(builder, mask, cond))
+        frame.asked = False
         if stmt.orelse is not None:
             _under(frame, stmt.orelse, both(builder, mask, unary(builder, "not", BOOL, cond)))
     elif stmt.orelse is None:
@@ -103,9 +106,9 @@ def _under(frame: Frame, stmt: ir.Stmt, mask: Value) -> None:
 
 
 def _has_uniform(frame: Frame, stmt: ir.Stmt) -> bool:
-    """Whether a statement touches an element whose index does not speak of the lane."""
+    """Whether a statement touches an element whose index does not speak of the lane, and that may not exist."""
     for part in statements(stmt):
-        indices = [load.index for expr in expressions(part) for load in loads_of(expr)]
+        indices = [load.index for expr in expressions(part) for load in loads_of(expr) if not load.exists]
         if isinstance(part, ir.Store):
             indices.append(part.index)
         if any(not any(frame.lane_axis in axes_of(place) for place in index) for index in indices):

@@ -58,3 +58,25 @@ def test_many_planes_and_planes_that_share_nothing_stay_apart() -> None:
     alone = tl.compute((3, ROWS, COLUMNS), lambda c, i, j: x[c, i, j] * 2, name="alone")
     many = tl.compute((9, ROWS, COLUMNS), lambda c, i, j: y[c, i, j] * x[0, i, j], name="many")
     assert all("planes" not in choose(out, target("znver4"), threads=1).default for out in (alone, many))
+
+
+def test_axes_of_a_sum_share_what_data_name() -> None:
+    """Forces along three axes ask for the same neighbours: their sums stand side by side around the lanes of one."""
+    x, other = tl.placeholder((300, 3), name="x"), tl.placeholder((300, 32), "int32", name="other")
+
+    def force(i: Any, c: Any) -> Any:
+        e = tl.reduce_axis(32, name="e")
+        j = tl.clamp(other[i, e], 0, 299)
+        square = 1.0 + sum((x[i, d] - x[j, d]) * (x[i, d] - x[j, d]) for d in range(3))
+        return tl.sum((x[i, c] - x[j, c]) / square, axis=e)
+
+    strategy = choose(tl.compute((300, 3), force, name="F"), target("znver4"), threads=1)
+    assert strategy.default["planes"]
+    rng = np.random.default_rng(0)
+    at, named = rng.random((300, 3), "float32"), rng.integers(0, 300, (300, 32), "int32")
+    apart = at[:, None] - at[named]
+    want = (apart / (1 + (apart * apart).sum(-1, keepdims=True))).sum(1)
+    for planes in (True, False):
+        s = strategy.schedule({**strategy.default, "planes": planes})
+        assert not s.faults
+        np.testing.assert_allclose(tl.build(s, "x86-64-v3" if tl.target("native").is_x86 else "native")(at, named), want, rtol=2e-5)

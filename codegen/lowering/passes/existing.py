@@ -4,7 +4,8 @@
         Y[i, j] = select((i + j) % 2 == 0, X[i, j], X[i, j + 1])      and the condition chooses
 
 A load under a mask costs more than one of all lanes, and where an element has fewer than 32 bits and vectors have no masks each lane is a
-branch. Where data say which element it is, or conditions alone keep it inside, lanes that are off read nothing.
+branch. Where data say which element it is, or conditions alone keep it inside, lanes that are off read nothing. Under a mask an element that
+all lanes read is read whether one is on or not; else it would be asked first.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def _told(stmt: Stmt, known: Known, lanes: frozenset[str]) -> Stmt:
             yes, no = (known, known) if masked else (known.under(of_axes(cond)), known.under(of_axes(negated(cond))))
             return replace(stmt, then=_told(then, yes, lanes), orelse=None if orelse is None else _told(orelse, no, lanes))
         case Store():
-            return map_own_expressions(stmt, lambda expr: _with_existing(expr, known)) if lanes and _chooses(stmt) else stmt
+            some = frozenset[str]() if _chooses(stmt) else lanes
+            return map_own_expressions(stmt, lambda expr: _with_existing(expr, known, some)) if lanes else stmt
         case _:
             return map_statements(stmt, lambda part: _told(part, known, lanes))
 
@@ -41,9 +43,13 @@ def _chooses(store: Store) -> bool:
     return any(isinstance(node, Select) for value in store.values for node in nodes(value))
 
 
-def _with_existing(expr: Expr, known: Known) -> Expr:
+def _with_existing(expr: Expr, known: Known, but: frozenset[str]) -> Expr:
+    """An expression whose loads are told, `but` for those that move with these loops."""
+
     def told(node: Expr) -> Expr:
         if not (isinstance(node, Load) and isinstance(node.buffer, Buffer)) or any(map(reads_data, node.index)):
+            return node
+        if any(axes_of(part) & but for part in node.index):
             return node
         exists = all(_lies_in(part, extent, known) for part, extent in zip(node.index, node.buffer.shape, strict=True))
         return replace(node, exists=True) if exists else node

@@ -3,7 +3,8 @@
     for c: for i: for j:                                        for i: for j_o: unroll c: vector j_i:
         Y[c, i, j] = X[c, i, j] / A[i, j]            ->             Y[c, i, j] = X[c, i, j] / A[i, j]
 
-The colours of an image that one mask weights, or products of a matrix of 3 x 3 with each pixel.
+The colours of an image that one mask weights, or products of a matrix of 3 x 3 with each pixel. So it is of sums in lanes, as the forces on
+an atom along three axes, which all ask how far its neighbours are.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MOST: Final = 4
 def planes_side_by_side(rows: RowVectors, plain: Sequence[Part], machine: Processor) -> RowVectors:
     """The rows with planes that may stand side by side, and whether the model says so; as they were where none share anything."""
     stage, vector = rows.stage, rows.vector
-    if vector is None or not rows.may_be_reordered or any(rows.ends) or rows.rows > 1:
+    if vector is None or not (rows.may_be_reordered or _sums_in_lanes(rows)) or any(rows.ends) or rows.rows > 1:
         return rows
     found = next((loop for loop in stage.outer if loop is not vector and _share(rows, loop)), None)
     if found is None:
@@ -58,6 +59,11 @@ def beside(sketch: Sketch, planes: str, lanes: str) -> None:
         between = names[names.index(planes) + 1 : names.index(lanes)]
         sketch.reorder(*between, planes, lanes)
         sketch.mark(planes, "unroll")
+
+
+def _sums_in_lanes(rows: RowVectors) -> bool:
+    """Is it a sum whose only loop has the lanes, so that each of the planes has sums of its own in registers?"""
+    return rows.run is None and rows.reduces and len(rows.stage.reduced) == 1 and not rows.stage.is_idle
 
 
 def _share(rows: RowVectors, loop: For) -> bool:
