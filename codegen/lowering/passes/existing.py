@@ -4,8 +4,8 @@
         Y[i, j] = select((i + j) % 2 == 0, X[i, j], X[i, j + 1])      and the condition chooses
 
 A load under a mask costs more than one of all lanes, and where an element has fewer than 32 bits and vectors have no masks each lane is a
-branch. Where data say which element it is, or conditions alone keep it inside, lanes that are off read nothing. Under a mask an element that
-all lanes read is read whether one is on or not; else it would be asked first.
+branch. Where data say which element it is, or conditions alone keep it inside, lanes that are off read nothing. An element that all lanes
+read under a mask is read whether one is on or not: else that would be asked first.
 """
 
 from __future__ import annotations
