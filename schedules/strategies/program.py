@@ -42,8 +42,6 @@ from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks, block_row
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.scattered import Scattered
 from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy, TileStrategy
-from tensorlang.schedules.strategies.rows.steps import Steps
-from tensorlang.schedules.strategies.rows.time_tiles import TimeTiles
 from tensorlang.schedules.strategies.rows.turns import Turns
 from tensorlang.schedules.strategies.stage_steps import StageSteps
 from tensorlang.system.lazy import cached_property
@@ -222,8 +220,7 @@ class ProgramStrategy:
         if isinstance(rows, RowVectors) and recurs:
             if not lanes:
                 return Turns.of(rows, self._plain, self._sums_in(info), self.machine) or rows
-            given = rows, self._plain, self._parts, self.machine
-            return Steps.of(*given) or TimeTiles.of(*given) or rows
+            return stage_kinds.recurrence(rows, self._plain, self._parts, self.machine)
         if isinstance(rows, RowVectors) and rows.told and lanes:
             return Scattered.of(rows, self._plain, self.machine)
         return rows

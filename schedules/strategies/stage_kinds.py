@@ -20,6 +20,7 @@ from tensorlang.schedules.strategies.placements.contractions import PlacedContra
 from tensorlang.schedules.strategies.placements.windows import PlacedWindow
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.abreast import Abreast
+from tensorlang.schedules.strategies.rows.chains import Chains
 from tensorlang.schedules.strategies.rows.chosen_parts import chosen_parts
 from tensorlang.schedules.strategies.rows.cut_sums import cut_sum
 from tensorlang.schedules.strategies.rows.planes import planes_side_by_side
@@ -28,6 +29,8 @@ from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.side_by_side import SideBySide
 from tensorlang.schedules.strategies.rows.sliding_rows import sliding_rows
 from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy, TileStrategy
+from tensorlang.schedules.strategies.rows.steps import Steps
+from tensorlang.schedules.strategies.rows.time_tiles import TimeTiles
 from tensorlang.schedules.strategies.rows.transpose import Transpose
 from tensorlang.schedules.strategies.rows.turns import in_turns
 from tensorlang.schedules.strategies.windows.windows import Windows
@@ -85,6 +88,12 @@ class StageKinds:
         for looked_at in (cut_sum, sliding_rows, chosen_parts, planes_side_by_side):
             rows = looked_at(rows, self.plain, self.machine)
         return rows.asking_ahead(self.machine) if asks_ahead else rows
+
+
+def recurrence(rows: RowVectors, plain: Schedule, parts: Sequence[Part], machine: Processor) -> RowStrategy:
+    """A stage that reads what it wrote: steps written out, tiles of time or chains beside one another, where it can be run so."""
+    given = rows, plain, parts, machine
+    return Steps.of(*given) or TimeTiles.of(*given) or Chains.of(*given) or rows
 
 
 def with_consumers(s: Schedule, found: Mapping[str, TileStrategy | None]) -> tuple[dict[str, TileStrategy], tuple[Fault, ...]]:

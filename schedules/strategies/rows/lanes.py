@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from tensorlang.ir import Binary, Call, Expr, For, Select
+from tensorlang.ir import Axis, Binary, Call, Expr, For, Select
 from tensorlang.ir.traverse import axes_of, reads_data, walk
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
@@ -33,13 +33,17 @@ def lane_loop(stage: StageInfo, lanes: int, machine: Processor) -> For | None:
     """The loop whose iterations become lanes: the one along which most operands lie contiguous, and the fewest are scattered.
 
     An index that is clamped at the ends of a row is contiguous between them. The output's last axis wins ties, and loops much shorter than
-    a vector lose. None where a stage does little but look bytes up.
+    a vector lose. The loops of a scatter are no axes of its output: where the last one is that short, any may have the lanes. None where a
+    stage does little but look bytes up.
     """
     if _looks_up(stage, machine):
         return None
+    last = stage.outer[-1:]
+    short = [loop for loop in last if 2 * size(loop) < lanes and Axis(loop.loop) not in stage.store.index]
+    outer = stage.outer[::-1] if short and any(map(reads_data, stage.store.index)) else last
     candidates = [
         loop
-        for loop in (*stage.outer[-1:], *stage.reduced[::-1])
+        for loop in (*outer, *stage.reduced[::-1])
         if loop.loop not in stage.ragged.keys and (loop.loop not in stage.ragged.bounded or stage.length(loop) >= RAGGED_FROM * lanes)
     ]
 

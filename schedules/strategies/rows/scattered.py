@@ -107,6 +107,8 @@ class Scattered:
             for elements in (s.loops(f"{stage}.init")[1:], s.loops(self.stage.name)[:-1]):  # beside the loop over tables
                 if size(find_loop(s.nest, elements[-1])) >= self.rows.lanes:
                     s.attempt(Vectorize(s.split(elements[-1], self.rows.lanes, "peel")[1]))
+        elif inside := [loop.loop for loop in self.stage.loops[self.stage.loops.index(vector) + 1 :]]:
+            s.reorder(*inside, inner)
         s.apply(kind(inner))
         return s.loops(stage)[0]
 
