@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import prod
-from typing import Final, TypeAlias
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
+from tensorlang.codegen.cost.operations import operations
 from tensorlang.codegen.emission.storage import fits_stack
-from tensorlang.ir import Alloc, Binary, Call, Compare, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
+from tensorlang.ir import Alloc, Binary, Expr, For, If, Nest, Stmt, Store
 from tensorlang.ir.integers import known_value
 from tensorlang.ir.linear import Linear, expression, linear
-from tensorlang.ir.traverse import axes_of, children, reads_data, statements, substatements, substitute
+from tensorlang.ir.traverse import axes_of, statements, substatements, substitute
 from tensorlang.schedules.rewriting.ragged import ragged
-
-Conditions: TypeAlias = tuple[Expr, ...]
-
-_ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "fmin", "fmax"})
 
 
 def flops(nest: Nest) -> Expr:
@@ -63,38 +59,6 @@ def _longest(trips: Expr, around: tuple[For, ...]) -> Expr:
             last = substitute(trips, {loop.loop: Binary("sub", loop.hi, ir.const(1))})
             trips = Binary("max", simplify(first), simplify(last))
     return simplify(Binary("max", trips, ir.const(0)))
-
-
-def operations(store: Store) -> Iterator[tuple[str, Conditions]]:
-    """The arithmetic of one execution of a statement: the name of each operation, and the choices under which it is made.
-
-    Indices, and conditions that speak of axes alone, are no arithmetic: they say where, not what.
-    """
-    for term in (*store.values, *(() if store.reducer is None else store.reducer.results)):
-        yield from _operations(term, ())
-
-
-def _operations(expr: Expr, chosen: Conditions) -> Iterator[tuple[str, Conditions]]:
-    match expr:
-        case Load():
-            return
-        case Compare() if not reads_data(expr):
-            return
-        case Select(cond, yes, no):
-            yield from _operations(cond, chosen)
-            yield from _operations(yes, (*chosen, cond))
-            yield from _operations(no, (*chosen, Unary("not", cond)))
-            return
-        case Call(function):
-            yield function, chosen
-        case Binary(op) if op in _ARITHMETIC:
-            yield op, chosen
-        case Unary("neg" | "abs" as op):
-            yield op, chosen
-        case _:
-            pass
-    for child in children(expr):
-        yield from _operations(child, chosen)
 
 
 def traffic(nest: Nest) -> Expr:

@@ -1,5 +1,6 @@
 """Arithmetic operations, counted: every operation of every statement times the integer points at which it is made.
 
+A value that a statement uses twice is made once (`operations`).
 A box is a product. A domain whose bounds depend on outer loops (a triangle), or that has conditions (a `where`, the chosen side of a
 `select`), is enumerated over those loops that bounds or conditions speak of; the others multiply. Where data decides, or more than
 `LIMIT` points would have to be visited, the condition counts as if it held, and the count then is an upper bound and says so. Ranges whose
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from tensorlang import ir
 from tensorlang.algebra.bounds import conjuncts, interval
 from tensorlang.algebra.simplify import simplify
-from tensorlang.codegen.cost.definition_cost import Conditions, operations
+from tensorlang.codegen.cost.operations import Conditions, operations
 from tensorlang.errors import InternalError
 from tensorlang.ir import Expr, For, If, Nest, Stmt, Store
 from tensorlang.ir.dtype import INT64

@@ -1,8 +1,10 @@
 """What bounds a kernel: for each resource the least time that it would need alone, as a share of the measured time.
 
-The largest share bounds the kernel if it is half or more. Below that nothing is at its limit: threads find no work, what the hot loop looks
-like explains it (vectors spilled, arithmetic on single numbers, sums that wait for their last term), or the cost model says what the core
-waits for (`waits`). Each verdict is one sentence with its numbers and one on what to do about it.
+The largest share bounds the kernel if it is half or more. Below that nothing is at its limit: threads find no work, what the hot loop
+looks like explains it (vectors spilled, arithmetic on single numbers, sums that wait for their last term), or the cost model says what the
+core waits for (`waits`). A share above all that was measured bounds nothing: schedules do fewer operations than definitions write (windows
+that are put together, sums over what does not move), and bytes are estimated. Each verdict is one sentence with its numbers and one on
+what to do about it.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ LIMIT: Final = 0.5
 BUSY: Final = 0.75
 DOUBTED: Final = 2.0
 """Measured over predicted time from which the model's word is doubted."""
+WHOLE: Final = 1.1
+"""The share up to which two measurements of one rate differ; what is above was not done, or not in what was measured."""
 AFAR: Final = ("pages", "conflicts", "waits")
 """Waits for memory, of which the hot loop shows nothing."""
 NEAR: Final = 0.7
@@ -38,15 +42,16 @@ CHAINS: Final = 8
 class Evidence:
     """What a verdict is made of.
 
-    `time` in seconds; `sent` what passes each level of memory in bytes, `least` what passes the last of them in any schedule; `lanes`
-    are those of the type of `rates`; `vector_bits` has the machine, `target_bits` what the kernel is built for; `forks` parallel loops
-    are started, on `threads` of `available` threads, of which the work shared least evenly keeps the share `busy` at work; `waits` is what
-    the cost model says (None: nothing).
+    `time` in seconds; `flops` is `exact`, or at most so many; `sent` what passes each level of memory in bytes, `least` what passes the
+    last of them in any schedule; `lanes` are those of the type of `rates`; `vector_bits` has the machine, `target_bits` what the kernel is
+    built for; `forks` parallel loops are started, on `threads` of `available` threads, of which the work shared least evenly keeps the
+    share `busy` at work; `waits` is what the cost model says (None: nothing).
     """
 
     time: float
     flops: int
     rates: Rates
+    exact: bool = True
     least: int = 0
     integers: bool = False
     sent: Mapping[Home, int] = field(default_factory=dict)
@@ -70,7 +75,10 @@ class Evidence:
     @property
     def slots(self) -> float:
         """The share of the arithmetic instructions that the machine could have issued."""
-        return self.peak if self.issue is None else max(self.issue.total * 2 * self.lanes / self.rates.flops / self.time, self.peak)
+        if self.issue is None:
+            return self.peak
+        issued = self.issue.total * 2 * self.lanes / self.rates.flops / self.time
+        return issued if self.peak > WHOLE else max(issued, self.peak)  # an instruction may do more than a multiply-add
 
     def link(self, home: Home) -> float:
         """The share of a level's measured bandwidth."""
@@ -78,10 +86,11 @@ class Evidence:
 
     @property
     def shares(self) -> dict[Bound, float]:
-        """The least time of each resource, as a share of the measured time."""
+        """The least time of each resource, as a share of the measured time; not of arithmetic that was not done."""
         links: dict[Bound, float] = {home: self.link(home) for home in HOMES if home in self.sent}
         fixed: dict[Bound, float] = {"call": self.rates.call / self.time, "threads": self.forks * self.rates.fork / self.time}
-        return {"compute": self.slots, **links, **fixed}
+        done = min(self.peak, self.slots) <= WHOLE
+        return {**({"compute": self.slots} if done else {}), **links, **fixed}
 
 
 def verdict(facts: Evidence) -> tuple[Bound, str]:
@@ -108,7 +117,9 @@ def verdict(facts: Evidence) -> tuple[Bound, str]:
 
 
 def _compute(facts: Evidence) -> tuple[Bound, str]:
-    peak, slots = percent(min(facts.peak, 1)), percent(min(facts.slots, 1))
+    most = "" if facts.exact else "at most "
+    peak = most + percent(facts.peak if facts.peak > WHOLE else min(facts.peak, 1))
+    slots = most + percent(min(facts.slots, 1))
     issue, hot = facts.issue, facts.hot
     if issue is not None and issue.functions > issue.total / 2:
         names = " and ".join(f"{count:,} of {name}" for name, count in sorted(facts.calls.items(), key=lambda item: -item[1]))
@@ -119,7 +130,10 @@ def _compute(facts: Evidence) -> tuple[Bound, str]:
     single = 0 if hot is None else hot.vector + hot.scalar - hot.fused
     good = hot is None or (hot.width == facts.vector_bits and hot.fused >= single)
     if hot is None or good or (facts.peak >= LIMIT and not facts.integers):
-        rest = "Only less arithmetic or a narrower type would make it much faster." if facts.peak >= NEAR else "Tuning may find the rest."
+        near = (facts.slots if facts.peak > WHOLE else facts.peak) >= NEAR
+        rest = "Only less arithmetic or a narrower type would make it much faster." if near else "Tuning may find the rest."
+        if facts.peak > WHOLE:  # dot products, or more numbers in a vector: the instructions are the limit
+            return "compute", f"Arithmetic instructions bound it: they fill {slots} of what the machine can issue. {rest}"
         return "compute", f"Arithmetic bounds it: it reaches {peak} of the measured multiply-add peak. {rest}"
     head = (
         f"Arithmetic instructions bound it: they fill {slots} of what the machine can issue, for {peak} of its multiply-add peak, because"
@@ -139,9 +153,11 @@ def _compute(facts: Evidence) -> tuple[Bound, str]:
 def _link(facts: Evidence, home: Home) -> str:
     sent = facts.sent[home]
     what = {"L1": "L1 bandwidth", "L2": "L2 bandwidth", "L3": "L3 bandwidth", "memory": "Memory bandwidth"}[home]
+    share = facts.link(home)
+    bounds, does = ("bounds", "move") if share <= WHOLE else ("may bound", "would move, by what the loops tell,")
     fact = (
-        f"{what} bounds it: about {size(sent)} move to and from {home} at {rate(sent / facts.time, 'B')}, "
-        f"{percent(min(facts.link(home), 1))} of what was measured."
+        f"{what} {bounds} it: about {size(sent)} {does} to and from {home} at {rate(sent / facts.time, 'B')}, "
+        f"{percent(share if share > WHOLE else min(share, 1))} of what was measured."
     )
     if sent <= 1.25 * facts.least:
         return f"{fact} Its operands need that much in any schedule: fuse it with what comes before or after."

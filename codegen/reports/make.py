@@ -59,6 +59,7 @@ def make(kernel: Runnable, inputs: Sequence[Any], repeats: int, keywords: Mappin
         time=timed.min,
         flops=done.flops.value,
         rates=machine,
+        exact=done.flops.exact,
         least=cost["bytes"] + written,
         integers=element.is_integer,
         sent=sent,

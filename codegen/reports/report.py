@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from tensorlang.codegen.cost.operation_count import OperationCount
 from tensorlang.codegen.reports.assembly import InnerLoop
-from tensorlang.codegen.reports.bounds import Bound
+from tensorlang.codegen.reports.bounds import WHOLE, Bound
 from tensorlang.codegen.reports.levels import HOMES, Home, LoopLevel, home
 from tensorlang.codegen.reports.machine import Rates
 from tensorlang.codegen.reports.roofline import picture
@@ -223,6 +223,7 @@ class Report:
         told = f"{'' if self.flops.exact else 'at most '}{self.flops.value:,} operations, {rate(self.flops.value / self.time, 'FLOP')}"
         calls = "".join(f", {count:,} {name}" for name, count in self.calls.items())
         peak = f"{percent(self.peak_share)} of the {rate(self.rates.flops, 'FLOP')} of {self.rates.kind} multiply-adds"
+        peak += " (less is done than the definition writes, or narrower)" if self.peak_share > WHOLE else ""
         return f"{told}: {peak}{calls and f' (with{calls[1:]})'}"
 
     def _operands(self) -> str:

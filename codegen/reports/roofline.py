@@ -34,7 +34,7 @@ def picture(name: str, flops: int, size: int, time: float, rates: Rates, home: H
     known = [*ridges, *([intensity] if flops else [])]
     low, high = min(known) / 6, max(known) * 4
     bottom = min([slopes[-1][1] * low, *([speed] if flops else [size / time * low])]) / 2
-    top = rates.flops * 2.2
+    top = max(rates.flops, speed) * 2.2  # a definition may write more than is done
 
     def at(x: float, y: float) -> tuple[float, float]:
         across = math.log(x / low) / math.log(high / low)

@@ -55,5 +55,32 @@ def test_a_kernel_on_one_of_several_threads_is_told_so() -> None:
     assert "threads" not in verdict(replace(FACTS, available=8, threads=8, forks=1))[1]
 
 
-def test_no_share_is_said_to_be_more_than_all() -> None:
-    assert "100%" in verdict(replace(FACTS, flops=130_000_000))[1]
+def test_measurements_that_differ_a_little_are_no_share_of_more_than_all() -> None:
+    assert "reaches 100% of the measured" in verdict(replace(FACTS, flops=105_000_000))[1]
+
+
+def test_arithmetic_that_was_not_done_bounds_nothing() -> None:
+    """A definition may write more than its schedule does: what would be above the peak is no reason."""
+    found, sentence = verdict(replace(FACTS, flops=422_000_000, sent={"L1": 280_000_000}))
+    assert (found, "70% of what was measured" in sentence) == ("L1", True)
+    found, sentence = verdict(replace(FACTS, flops=422_000_000, issue=Issue(6e6, 0)))
+    assert (found, "compute" in sentence) == ("unclear", False)
+
+
+def test_dot_products_are_instructions_above_the_peak_of_multiply_adds() -> None:
+    dots = replace(GOOD, operations=8 * GOOD.fused)
+    found, sentence = verdict(replace(FACTS, flops=380_000_000, integers=True, issue=Issue(380e6 / 8 / 16, 0), hot=dots))
+    assert found == "compute"
+    assert sentence.startswith("Arithmetic instructions bound it: they fill 95% of what the machine can issue.")
+
+
+def test_bytes_that_cannot_have_moved_are_told_from_those_that_were_measured() -> None:
+    found, sentence = verdict(replace(SLOW, sent={"L1": 800_000_000}))
+    assert found == "L1"
+    assert sentence.startswith(
+        "L1 bandwidth may bound it: about 763 MiB would move, by what the loops tell, to and from L1 at 800 GB/s, 200%"
+    )
+
+
+def test_a_count_that_data_decides_is_told_as_one() -> None:
+    assert "it reaches at most 90% of the measured" in verdict(replace(FACTS, exact=False))[1]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from functools import reduce
 from typing import Any
 
 import pytest
 
 import tensorlang as tl
 from tensorlang import ir
-from tensorlang.codegen.cost import operation_count
-from tensorlang.codegen.cost.definition_cost import operations
+from tensorlang.codegen.cost import definition_cost, operation_count
 from tensorlang.codegen.cost.operation_count import OperationCount, domain, work
-from tensorlang.ir.dtype import BOOL, dtype
+from tensorlang.codegen.cost.operations import operations
+from tensorlang.ir.dtype import BOOL, FLOAT32, dtype
+from tensorlang.ir.integers import known_value
 from tensorlang.lowering.program import lower_program
 
 
@@ -58,6 +60,58 @@ def test_what_data_decides_is_an_upper_bound() -> None:
     X = tl.placeholder((10,), name="X")
     Y = tl.compute((10,), lambda i: tl.select((i < 4) & (X[i] > 0), X[i] * 2, X[i]), name="Y")
     assert operation_count.flops(plain(Y), {}) == OperationCount(4, exact=False)
+
+
+def squares(times: int) -> ir.Nest:
+    X = tl.placeholder((10,), name="X")
+
+    def body(i: Any) -> Any:
+        value = X[i] + 1
+        for _ in range(times):
+            value = value * value + 0.5
+        return value
+
+    return plain(tl.compute((10,), body, name="Y"))
+
+
+def test_a_value_that_is_used_twice_is_made_once() -> None:
+    assert operation_count.flops(squares(5), {}) == OperationCount(10 * (1 + 5 + 5))
+    assert known_value(definition_cost.flops(squares(5)), {}) == 10 * 11
+
+
+def test_equal_values_of_several_results_are_made_once() -> None:
+    low, high = ir.Buffer("low", (ir.const(10),), FLOAT32), ir.Buffer("high", (ir.const(10),), FLOAT32)
+    ends = [ir.Call("exp", (ir.Cast(AXES[0], FLOAT32),), FLOAT32) for _ in range(2)]
+    store = ir.Store("both", (low, high), AXES[:1], (ends[0], ir.Binary("add", ends[1], ir.Const(1.0, FLOAT32))))
+    assert sorted(operations(store)) == [("add", ()), ("exp", ())]
+
+
+def test_what_both_sides_of_a_choice_use_is_made_in_any_case() -> None:
+    X = tl.placeholder((10,), name="X")
+
+    def body(i: Any) -> Any:
+        twice = X[i] * 2
+        return tl.select(X[i] > 0, twice, -twice) + tl.select(i < 3, X[i] - 5, tl.select(i < 5, X[i] - 5, X[i]))
+
+    done = work(plain(tl.compute((10,), body, name="Y")), {})
+    assert done.flops == OperationCount(10 + 10 + 10 + 5, exact=False)  # of neg data decides, of the difference the first five
+
+
+def test_choices_that_overlap_are_counted_where_one_of_them_is_made() -> None:
+    X = tl.placeholder((10,), name="X")
+    body = lambda i: tl.select(i < 4, X[i] * 2, 0.0) + tl.select(i % 2 == 0, X[i] * 2, 1.0)  # noqa: E731
+    done = operation_count.flops(plain(tl.compute((10,), body, name="Y")), {})
+    assert done == OperationCount(10 + len({*range(4), *range(0, 10, 2)}))
+
+
+def test_more_ways_than_are_told_apart_are_an_upper_bound() -> None:
+    X, Z = tl.placeholder((10, 70), name="X"), tl.placeholder((10,), name="Z")
+
+    def body(i: Any) -> Any:
+        return reduce(lambda total, k: tl.maximum(total, tl.select((i + k) % 71 == 0, Z[i] * 2, X[i, k])), range(70), Z[i])
+
+    found = operation_count.flops(plain(tl.compute((10,), body, name="Y")), {})
+    assert found == OperationCount(10 * 70 + 10, exact=False)
 
 
 def test_named_functions_are_told_by_name() -> None:

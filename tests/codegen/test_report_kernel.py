@@ -109,6 +109,17 @@ def test_every_mark_of_a_picture_is_inside() -> None:
             assert all(-1 <= float(line.get(key, "nan")) <= 641 for key in ("x1", "x2", "y1", "y2"))
 
 
+def test_a_definition_that_writes_more_than_is_done_is_told_so(report: Report) -> None:
+    """The roof is what was measured: a count above it is drawn, and said to be more than was done."""
+    above = replace(report, flops=OperationCount(round(5 * report.time * RATES.flops)))
+    assert "500% of the 100 GFLOP/s of float32 multiply-adds (less is done than the definition writes, or narrower)" in str(above)
+    root = ET.fromstring(above.picture())  # noqa: S314 - our own
+    (dot,) = root.iter("{http://www.w3.org/2000/svg}circle")
+    assert 0 <= float(dot.get("cy", "nan")) <= 400
+    within = replace(report, flops=OperationCount(round(0.5 * report.time * RATES.flops)))
+    assert "than the definition writes" not in str(within)
+
+
 def test_arrays_of_ones_own_are_used_and_give_the_dims() -> None:
     kernel = scaled()
     x, y = np.arange(10, dtype="f4"), np.zeros(10, "f4")
