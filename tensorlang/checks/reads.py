@@ -7,11 +7,14 @@ where that is not sure, to a look at every point. An example in an error is one 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from operator import is_
 from typing import Final
 
 from tensorlang import ir
 from tensorlang.algebra.bounds import Bounds
 from tensorlang.algebra.ranges import is_fixed, is_limited
+from tensorlang.checks.elements import element_facts, within_elements
 from tensorlang.checks.proof import possible, witness
 from tensorlang.checks.question import Question, Witness
 from tensorlang.definition.extent import dims_in
@@ -21,38 +24,47 @@ from tensorlang.errors import DefinitionError
 from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, Load, Reduce
 from tensorlang.ir.linear import Linear, linear
 from tensorlang.ir.printer import spoken, text
-from tensorlang.ir.traverse import reads_data, walk
+from tensorlang.ir.traverse import reads_data, rewrite, walk
 
 LONGEST: Final = 240
 """Letters of a read in a message."""
 
 
-def check_stage(stage: Stage) -> None:
-    """Raise `DefinitionError` where the stage uses an axis that it does not own, can read outside a tensor, or its own later elements."""
+def checked_stage(stage: Stage) -> Stage:
+    """The stage, its indices within what the elements of tensors can be where that alone keeps them inside.
+
+    Raises `DefinitionError` where it uses an axis that it does not own, can read outside a tensor, or its own later elements.
+    """
     what = stage.name or "the tensor"
-    for value in stage.values:
-        check_expression(what, value, stage_scope(stage), stage)
+    values = tuple(checked_expression(what, value, stage_scope(stage), stage) for value in stage.values)
+    return stage if all(map(is_, values, stage.values)) else replace(stage, values=values)
 
 
-def check_scatter(scatter: Scatter) -> None:
-    """Raise `DefinitionError` where a scatter uses an axis that it does not own, or can read or write outside a tensor."""
+def checked_scatter(scatter: Scatter) -> Scatter:
+    """The same of a scatter, which writes inside as well."""
     what = scatter.name or "the tensor"
     scope = Scope(tuple((axis.name, axis.lo, axis.hi) for axis in scatter.within))
+    axes = list[ir.ReduceAxis]()
     for axis in scatter.axes:
-        check_expression(what, axis.lo, scope)
-        check_expression(what, axis.hi, scope)
+        lo, hi = (checked_expression(what, bound, scope) for bound in (axis.lo, axis.hi))
+        axes.append(replace(axis, lo=lo, hi=hi))
         check_limits(what, (axis,))
         scope = scope.over((axis,))
+    where = None if scatter.where is None else checked_expression(what, scatter.where, scope)
     if scatter.where is not None:
-        check_expression(what, scatter.where, scope)
         scope = scope.where(scatter.where)
-    for expr in (*scatter.index, scatter.value):
-        check_expression(what, expr, scope)
-    _check_element(what, "writes", Load(scatter.init, scatter.index), scatter.init.extents, scope)
+    index = tuple(checked_expression(what, part, scope) for part in scatter.index)
+    value = checked_expression(what, scatter.value, scope)
+    kept = _kept_inside(what, "writes", Load(scatter.init, index), scatter.init.extents, scope)
+    index = tuple(within_elements(part) if place in kept else part for place, part in enumerate(index))
+    return replace(scatter, axes=tuple(axes), where=where, index=index, value=value)
 
 
-def check_expression(what: str, value: Expr, scope: Scope, stage: Stage | None = None) -> None:
-    """Raise `DefinitionError` where an expression of `what` has no meaning within the scope; `stage` may be a recurrence."""
+def checked_expression(what: str, value: Expr, scope: Scope, stage: Stage | None = None) -> Expr:
+    """The expression, which is meant as `checked_stage` has it; `stage` may be a recurrence.
+
+    Raises `DefinitionError` where it has no meaning within the scope.
+    """
     nodes = list(scoped(value, scope))
     for node, here in nodes:
         if isinstance(node, Axis) and all(node.name != name for name, _, _ in here.ranges):
@@ -64,13 +76,22 @@ def check_expression(what: str, value: Expr, scope: Scope, stage: Stage | None =
         if isinstance(node, Reduce):
             check_limits(what, node.axes)
     dims_in(part for part in _with_dims([node for node, _ in nodes], scope) if not isinstance(part, Const))
+    kept: set[tuple[int, int]] = set()
     for node, here in nodes:
         match node:
             case Load(Tensor() as tensor):
-                _check_element(what, "reads", node, tensor.extents, here)
+                kept.update((id(tensor), place) for place in _kept_inside(what, "reads", node, tensor.extents, here))
             case Load(Itself()) if stage is not None:
-                _check_element(what, "reads", node, stage.shape, here)
+                kept.update((id(node.buffer), place) for place in _kept_inside(what, "reads", node, stage.shape, here))
                 _check_earlier(what, stage, node, here)
+
+    def written(node: Expr) -> Expr:
+        if not isinstance(node, Load) or not any((id(node.buffer), place) in kept for place in range(len(node.index))):
+            return node
+        index = (within_elements(part) if (id(node.buffer), place) in kept else part for place, part in enumerate(node.index))
+        return Load(node.buffer, tuple(index))
+
+    return rewrite(value, written) if kept else value
 
 
 def check_limits(what: str, axes: tuple[ir.ReduceAxis, ...]) -> None:
@@ -114,18 +135,29 @@ def _check_earlier(what: str, stage: Stage, load: Load, scope: Scope) -> None:
     )
 
 
-def _check_element(what: str, does: str, load: Load, shape: tuple[Expr, ...], scope: Scope) -> None:
+def _kept_inside(what: str, does: str, load: Load, shape: tuple[Expr, ...], scope: Scope) -> set[int]:
+    """The axes on which an index is inside because of what elements of tensors can be. Raises `DefinitionError` where it may be outside."""
+    kept = set[int]()
     for position, (index, extent) in enumerate(zip(load.index, shape, strict=True)):
         if stays_inside(index, extent, scope):
             continue
-        outside = Binary("or", Compare("lt", index, ir.const(0)), Compare("ge", index, extent))
-        question = Question(
-            scope.ranges, (*scope.conditions, outside), (index,), (*shape, *(hi for _, _, hi in scope.ranges if is_fixed(hi)))
-        )
-        point = possible(question)
-        if point is None:
+        if possible(_outside_of(index, extent, shape, scope)) is None:
             continue
-        raise DefinitionError(_outside(what, does, load, position, question, witness(question, point)))
+        within = within_elements(index)
+        if within != index and (stays_inside(within, extent, scope) or possible(_outside_of(within, extent, shape, scope)) is None):
+            kept.add(position)
+            continue
+        question = _outside_of(index, extent, shape, scope, element_facts(index))
+        point = possible(question)
+        raise DefinitionError(_outside(what, does, load, position, question, None if point is None else witness(question, point)))
+    return kept
+
+
+def _outside_of(index: Expr, extent: Expr, shape: tuple[Expr, ...], scope: Scope, facts: tuple[Expr, ...] = ()) -> Question:
+    """Can an index be outside, where facts hold as well?"""
+    outside = Binary("or", Compare("lt", index, ir.const(0)), Compare("ge", index, extent))
+    extents = (*shape, *(hi for _, _, hi in scope.ranges if is_fixed(hi)))
+    return Question(scope.ranges, (*scope.conditions, *facts, outside), (index,), extents)
 
 
 def _told(load: Load) -> str:

@@ -59,7 +59,7 @@ class Itself:
     name: str = "self"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Stage:
     """Tensors of one shape defined by one expression each over `axes`; a recurrence where there is an `itself` for each of them.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
-from tensorlang.checks.reads import check_stage
+from tensorlang.checks.reads import checked_stage
 from tensorlang.definition.expr import Expr, as_expr
 from tensorlang.definition.extent import Bound, Extent, checked_name, optional_name, shape_nodes
 from tensorlang.definition.tensor import Placeholder, ReduceAxis, Stage, Tensor, enclosing, fresh_axis, serial
@@ -49,7 +49,7 @@ def compute(shape: object, fn: Callable[..., Any], name: str | None = None) -> A
         raise DefinitionError(f"the body of {what} returns an empty tuple; return at least one expression")
     nodes = tuple(parts.written(value.node) for value in values)
     stage = Stage(label, axes, extents, nodes, serial(), within=enclosing(*nodes))
-    check_stage(stage)
+    stage = checked_stage(stage)
     tensors = tuple(Tensor(stage, component) for component in range(len(values)))
     return tensors if isinstance(result, tuple) else tensors[0]
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tensorlang.checks.reads import check_stage
+from tensorlang.checks.reads import checked_stage
 from tensorlang.definition.expr import MAX_DEPTH, MAX_SIZE, SHORTER
 from tensorlang.definition.tensor import Itself, Stage, Tensor, enclosing, fresh_axis, serial
 from tensorlang.errors import DefinitionError
@@ -108,7 +108,7 @@ class Parts:
         value = substitute(expr, {old: Axis(new) for old, new in fresh.items()})
         stage = Stage(None, tuple(fresh.values()), tuple(self.axes[axis] for axis in own), (value,), serial(), within=enclosing(value))
         try:
-            check_stage(stage)
+            stage = checked_stage(stage)
         except DefinitionError:  # what it reads exists only under a condition of the body
             return False
         self.made[self.numbering.number(expr)] = Load(Tensor(stage), tuple(map(Axis, own)))

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tensorlang import ir
 from tensorlang.algebra.polyhedra import find
-from tensorlang.checks.reads import check_stage, stays_inside
+from tensorlang.checks.reads import checked_stage, stays_inside
 from tensorlang.definition.expr import Expr, as_expr, cast, common, convert
 from tensorlang.definition.extent import optional_name, shape_nodes
 from tensorlang.definition.scope import Scope, stage_scope
@@ -91,7 +91,7 @@ def recurrence(shape: object, fn: Callable[..., Any], outside: object = 0, dtype
     stage = Stage(label, axes, extents, (), serial(), past, enclosing(*nodes))
     ends = tuple(cast(border, of).node for border, of in zip(borders, types, strict=True))
     stage = replace(stage, values=tuple(_guarded(node, stage_scope(stage), stage, ends) for node in nodes), order=serial())
-    check_stage(stage)
+    stage = checked_stage(stage)
     tensors = tuple(Tensor(stage, component) for component in range(count))
     return tensors if count > 1 else tensors[0]
 

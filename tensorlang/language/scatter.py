@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tensorlang import ir
-from tensorlang.checks.reads import check_scatter
+from tensorlang.checks.reads import checked_scatter
 from tensorlang.definition.expr import Expr, as_expr, common, condition
 from tensorlang.definition.extent import optional_name
 from tensorlang.definition.tensor import ReduceAxis, Scatter, Tensor, enclosing, index_parts, serial
@@ -50,8 +50,7 @@ def scatter(
     ranges = tuple(axis.axis for axis in over)
     around = enclosing(*nodes, element.node, test, *(bound for axis in ranges for bound in (axis.lo, axis.hi)))
     made = Scatter(label, init, ranges, nodes, element.node, test, scatter_reducer(reduce, init.dtype), serial(), around)
-    check_scatter(made)
-    return Tensor(made)
+    return Tensor(checked_scatter(made))
 
 
 def scatter_reducer(kind: object, of: DType) -> ir.Reducer | None:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, cast
 import numpy as np
 
 from tensorlang import ir
-from tensorlang.checks.reads import check_scatter, check_stage
+from tensorlang.checks.reads import checked_scatter, checked_stage
 from tensorlang.definition.extent import checked_name
 from tensorlang.definition.tensor import (
     ENCLOSING,
@@ -159,7 +159,7 @@ class _DocumentReader:
         label, larger, over = _name(record["name"], where), self.allocated(record, where, shape), self.over(record, where, shape)
         stage = Stage(label, tuple(axes[:rank]), shape, nodes, serial(), itself, enclosing(*nodes), larger, over)
         if all(dtype_of(node) == past.dtype for node, past in zip(nodes, itself, strict=False)):
-            check_stage(stage)
+            return checked_stage(stage)
         return stage
 
     def recurrence(self, record: dict[str, Any], where: str) -> Stage:
@@ -196,8 +196,7 @@ class _DocumentReader:
         reducer = scatter_reducer(record["reduce"], init.dtype)
         around = enclosing(*nodes, value.node, test, *(bound for axis in over for bound in (axis.lo, axis.hi)))
         made = Scatter(_name(record["name"], where), init, over, nodes, value.node, test, reducer, serial(), around)
-        check_scatter(made)
-        return made
+        return checked_scatter(made)
 
     def scan(self, record: dict[str, Any], where: str) -> Scan:
         """A scan with its step."""
