@@ -7,7 +7,6 @@ What was compiled before is not compiled again: a `Request` has a name that is f
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -54,7 +53,6 @@ MOST_GROWTH: Final = 16
 """By how much the code of a nest is underestimated before it is lowered, at most: 10 was seen, of bytes gathered by indices of 64 bits."""
 _looked_at = threading.local()
 """What a thread lowered last to see whether it stays small: the nest, the target, and what came of it."""
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\Z")
 _TAKEN: Final = frozenset({"posix_memalign", "free", "malloc", COUNTER_SYMBOL, *openmp.SYMBOLS, *workspaces.SYMBOLS})
 
 
@@ -245,10 +243,11 @@ def _require_small(nest: Nest, limit: int, register: int = REGISTER) -> None:
 
 def require_name(name: object) -> None:
     """Raise `BuildError` for what no C function may be called."""
-    if not isinstance(name, str) or not _NAME.match(name) or name in _TAKEN or name in identifiers.UNUSABLE:
-        raise BuildError(
-            f"{name!r} cannot name a kernel; use letters, digits and _, at most 200, no keyword of C or C++, no name of the C library"
-        )
+    if not isinstance(name, str):
+        raise BuildError(f"{name!r} cannot name a kernel: a name is a string")
+    reason = "compiled code calls a function of this name" if name in _TAKEN else identifiers.why_unusable(name)
+    if reason is not None:
+        raise BuildError(f"{name!r} cannot name a kernel: {reason}; give it another one, with name= or by that of its first output")
 
 
 def is_shipped(nest: Nest) -> bool:

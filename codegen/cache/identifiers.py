@@ -18,14 +18,21 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-KEYWORDS: Final = _words(
+C_KEYWORDS: Final = _words(
     """
-    alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor bool break case catch char char8_t char16_t
-    char32_t class compl concept const consteval constexpr constinit const_cast continue contract_assert co_await co_return co_yield
-    decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long
-    mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires
-    restrict return short signed sizeof static static_assert static_cast struct switch synchronized template this thread_local throw
-    true try typedef typeid typename typeof typeof_unqual union unsigned using virtual void volatile wchar_t while xor xor_eq
+    alignas alignof auto bool break case char const constexpr continue default do double else enum extern false float for goto if
+    inline int long nullptr register restrict return short signed sizeof static static_assert struct switch thread_local true typedef
+    typeof typeof_unqual union unsigned void volatile while
+    """
+)
+"""The keywords of C99 to C23, which are not all of C++."""
+
+KEYWORDS: Final = C_KEYWORDS | _words(
+    """
+    and and_eq asm atomic_cancel atomic_commit atomic_noexcept bitand bitor catch char8_t char16_t char32_t class compl concept
+    consteval constinit const_cast contract_assert co_await co_return co_yield decltype delete dynamic_cast explicit export friend
+    mutable namespace new noexcept not not_eq operator or or_eq private protected public reinterpret_cast requires static_cast
+    synchronized template this throw try typeid typename using virtual wchar_t xor xor_eq
     """
 )
 """The keywords of C99 to C23 and of C++98 to C++26."""
@@ -65,10 +72,16 @@ MACROS: Final = re.compile(
 TYPES: Final = _words("DLTensor NULL int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t size_t main")
 """What the header itself speaks of, and the name of every program's first function."""
 
-UNUSABLE: Final = KEYWORDS | {"main"}
-"""What no function can be called, whoever calls it."""
-
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+
+
+def why_unusable(name: str) -> str | None:
+    """Why no function can be called so, whoever calls it; None where one can."""
+    if not _IDENTIFIER.fullmatch(name):
+        return "use letters, digits and _, at most 200, no digit first"
+    if name in KEYWORDS:
+        return f"it is a keyword of {'C' if name in C_KEYWORDS else 'C++'}"
+    return "every program has its own" if name == "main" else None
 
 
 def why_reserved(name: str, *, external: bool = True) -> str | None:
@@ -76,7 +89,7 @@ def why_reserved(name: str, *, external: bool = True) -> str | None:
     if not _IDENTIFIER.fullmatch(name):
         return "it is no identifier of C"
     if name in KEYWORDS:
-        return "it is a keyword of C or C++"
+        return why_unusable(name)
     if name in TYPES:
         return "every program has its own" if name == "main" else "the header uses it"
     if MACROS.fullmatch(name):

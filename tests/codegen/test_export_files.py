@@ -187,10 +187,36 @@ def test_the_plain_entry_refuses_pointers_and_extents_that_cannot_be(tmp_path: A
     assert [status(*good, *sizes) for sizes in ((-1, 3), (2, 0), (2, 101), (1 << 62, 3), (1 << 47, 64))] == [2] * 5
 
 
-@pytest.mark.parametrize("name", ["int", "class", "main", "template", "restrict", "co_await", "1st", "a b", ""])
-def test_no_kernel_is_built_under_a_name_that_no_function_can_have(name: str) -> None:
-    with pytest.raises(tl.BuildError, match="cannot name a kernel"):
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("int", "it is a keyword of C"),
+        ("restrict", "it is a keyword of C"),
+        ("class", r"it is a keyword of C\+\+"),
+        ("template", r"it is a keyword of C\+\+"),
+        ("co_await", r"it is a keyword of C\+\+"),
+        ("main", "every program has its own"),
+        ("free", "compiled code calls a function of this name"),
+        ("1st", "use letters, digits and _, at most 200, no digit first"),
+        ("a b", "use letters"),
+        ("", "use letters"),
+        ("x" * 201, "use letters"),
+        ("name\n", "use letters"),
+        (3, "a name is a string"),
+    ],
+)
+def test_no_kernel_is_built_under_a_name_that_no_function_can_have(name: Any, reason: str) -> None:
+    with pytest.raises(tl.BuildError, match=f"cannot name a kernel: {reason}(;|,|$)"):
         increment(name)
+
+
+def test_a_tensor_may_be_called_as_no_kernel_can() -> None:
+    X = tl.placeholder((16,), name="X")
+    new = tl.compute((16,), lambda i: X[i] + 1.0, name="new")
+    with pytest.raises(tl.BuildError, match=r"'new' cannot name a kernel: it is a keyword of C\+\+; give it another one, with name= or by"):
+        tl.build(new)
+    assert tl.build(new, name="newer").name == "newer"
+    assert tl.build(tl.compute((16,), lambda i: new[i] * 2, name="twice")).name == "twice"
 
 
 @pytest.mark.parametrize("name", ["printf", "sinf", "read", "y0", "linux", "_start", "a__b", "TENSORLANG_x", "DLTensor", "uint8_t"])
