@@ -224,8 +224,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     where = _ON_USE.get(name)
     if where is None:
+        from tensorlang.definition.hints import ABSENT  # noqa: PLC0415 - only to refuse
+
         here = _SAID_ELSEWHERE.get(name)
-        said = "" if here is None else f"; use tl.{here}"
+        said = f"; use tl.{here}" if here is not None else f"; {ABSENT[name]}" if name in ABSENT else ""
         raise AttributeError(f"module 'tensorlang' has no attribute {name!r}{said}", name=name, obj=sys.modules[__name__])
     with _forks.loading:
         module = importlib.import_module(where)

@@ -75,6 +75,20 @@ def test_names_of_other_libraries_lead_to_those_of_this_one(elsewhere: str, here
         getattr(tl, elsewhere)
 
 
+@pytest.mark.parametrize(
+    ("absent", "way"),
+    [
+        ("sort", r"tl\.scatter\(\.\.\., reduce="),
+        ("argsort", r"tl\.scatter\(\.\.\., reduce="),
+        ("topk", r"tl\.argmax\(x\[k\], axis=k\)"),
+        ("unique", "tl.scatter counts"),
+    ],
+)
+def test_what_there_is_none_of_is_told_with_the_way_that_works(absent: str, way: str) -> None:
+    with pytest.raises(AttributeError, match=f"^module 'tensorlang' has no attribute '{absent}'; there is no.*{way}"):
+        getattr(tl, absent)
+
+
 def test_names_that_nobody_has_are_refused_as_python_refuses_them() -> None:
     with pytest.raises(AttributeError, match="^module 'tensorlang' has no attribute 'nothing_of_the_kind'$"):
         tl.nothing_of_the_kind  # noqa: B018 # type: ignore[attr-defined]

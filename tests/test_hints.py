@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -65,6 +66,51 @@ def test_an_index_expression_names_the_way(write: Callable[[Any], Any], hint: st
 def test_a_whole_tensor_has_no_arithmetic(write: Callable[[], Any]) -> None:
     with pytest.raises(tl.DefinitionError, match=r"A: float32\[8\].*(tl.compute|tl.evaluate)"):
         write()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("sum", r"tl\.reduce_axis\(n\), then tl\.sum\({}, axis=k\)"),
+        ("mean", r"then tl\.mean\({}, axis=k\)"),
+        ("max", r"then tl\.max\("),
+        ("min", r"then tl\.min\("),
+        ("prod", r"then tl\.prod\("),
+        ("any", r"then tl\.any\("),
+        ("argmax", r"then tl\.argmax\("),
+        ("argmin", r"then tl\.argmin\("),
+        ("astype", r"write tl\.cast\({}, \.\.\.\)"),
+        ("clip", r"write tl\.clamp\({}, lo, hi\)"),
+        ("cumsum", r"write tl\.recurrence"),
+        ("T", r"where elements are read, as in A\[j, i\]"),
+        ("reshape", r"A\[i // n, i % n\]"),
+        ("sort", r"there is no sort; count what comes before each element"),
+    ],
+)
+def test_methods_of_arrays_are_told_what_to_write(name: str, hint: str) -> None:
+    element, told = A[3], hint.replace("{}", r"A\[3\]")
+    with pytest.raises(AttributeError, match=rf"^A\[3\] has no '{name}'; .*{told}"):
+        getattr(element, name)
+    told = hint.replace("{}", r"M\[i, k\]")
+    with pytest.raises(AttributeError, match=rf"^M: float32\[8, 8\] has no '{name}'; .*{told}"):
+        getattr(tl.placeholder((8, 8), name="M"), name)
+
+
+@pytest.mark.parametrize("value", [A, A[3], tl.reduce_axis(8, name="k")])
+def test_names_that_no_array_has_are_refused_as_python_refuses_them(value: Any) -> None:
+    with pytest.raises(AttributeError, match=f"^'{type(value).__name__}' object has no attribute 'nothing'$"):
+        value.nothing  # noqa: B018
+    assert not hasattr(value, "sum")
+    assert copy.copy(value).dtype == value.dtype
+
+
+def test_the_way_to_sort_that_is_told_sorts() -> None:
+    k, r = tl.reduce_axis(8, name="k"), tl.reduce_axis(8, name="r")
+    before = lambda i: tl.sum(tl.cast((A[k] < A[i]) | ((A[k] == A[i]) & (k < i)), "int32"), axis=k)  # noqa: E731
+    rank = tl.compute((8,), before, name="rank")
+    result = tl.scatter(A, r, lambda r: tl.clamp(rank[r], 0, 7), lambda r: A[r], reduce="set", name="result")
+    values = np.array([3, -1, 2, 3, 0, 7, -1, 5], "float32")
+    np.testing.assert_array_equal(tl.build(result)(values), np.sort(values))
 
 
 @pytest.mark.parametrize("scalar", [np.float32(2), np.float64(2), np.int32(2), np.asarray(2.0)])

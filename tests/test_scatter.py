@@ -85,7 +85,12 @@ def test_axes_start_where_they_say() -> None:
         (lambda Z, X, r: tl.scatter(Z, r, lambda r: X[r], lambda r: 1.0), "writes .* outside"),
         (lambda Z, X, r: tl.scatter(Z, r, lambda r: r, lambda r: 1.0), "written at 19; .* where="),
         (lambda Z, X, r: tl.scatter(Z, r, lambda r: (r % 8, r), lambda r: 1.0), "1 axes"),
-        (lambda Z, X, r: tl.scatter(Z, r, lambda r: r % 8, lambda r: r), "cast"),
+        (
+            lambda Z, X, r: tl.scatter(Z, r, lambda r: r % 8, lambda r: X[r]),
+            r'X\[r\] \(int64\), of another kind than zero: float64\[8\]; write tl.cast\(..., "float64"\) .*, or make zero of int64$',
+        ),
+        (lambda Z, X, r: tl.scatter(X, r, lambda r: r, lambda r: 0.5), r"0.5 \(float32\), of another kind than X: int64\[20\]"),
+        (lambda Z, X, r: tl.scatter(X, r, lambda r: r, lambda r: True), r"True \(bool\), of another kind than X: int64\[20\]"),
         (lambda Z, X, r: tl.scatter(Z, r, lambda r: r % 8, lambda r: 1.0, "mul"), "is not one of add, min, max, set"),
         (lambda Z, X, r: tl.scatter(Z, (), lambda: 0, lambda: 1.0), "one or more"),
         (lambda Z, X, r: tl.scatter(Z, r, lambda: 0, lambda r: 1.0), "must be a function of the 1 axes"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Final, NoReturn, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, Union
 
 import numpy as np
 
@@ -85,6 +85,11 @@ class Expr:
 
     def __round__(self, digits: object = None) -> NoReturn:
         raise DefinitionError(f"Python cannot round {self!r} while the operator is defined; write tl.round")
+
+    if not TYPE_CHECKING:  # a type checker goes by what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise hints.no_attribute(self, name)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **_: Any) -> Any:
         return hints.apply(ufunc, method, operands, repr(self))

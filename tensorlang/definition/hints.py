@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
@@ -53,6 +53,47 @@ FUNCTIONS: Final = {
     "arccos": "acos",
 }
 """Functions of NumPy that have another name here."""
+
+
+_REDUCED: Final = "a reduction names its axis: k = tl.reduce_axis(n), then tl.{name}({of}, axis=k)"
+_READ: Final = "axes are exchanged, joined and split where elements are read, as in A[j, i] or A[i // n, i % n]"
+_RANKED: Final = (
+    'there is no sort; count what comes before each element, tl.sum(tl.cast(x[k] < x[i], "int32"), axis=k) with ties by k < i, '
+    'and store it there: tl.scatter(..., reduce="set")'
+)
+METHODS: Final = {
+    **dict.fromkeys(("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "sum"), _REDUCED),
+    **dict.fromkeys(("T", "flatten", "permute", "ravel", "reshape", "swapaxes", "transpose", "view"), _READ),
+    **dict.fromkeys(("argsort", "sort"), _RANKED),
+    "astype": "write tl.cast({of}, ...)",
+    "clip": "write tl.clamp({of}, lo, hi)",
+    "cumprod": "write tl.recurrence",
+    "cumsum": "write tl.recurrence",
+    "dot": "write tl.sum({of} * ..., axis=k)",
+    "round": "write tl.round({of})",
+}
+"""What arrays of NumPy do by themselves, and what to write instead."""
+
+ABSENT: Final = {
+    "argsort": _RANKED,
+    "sort": _RANKED,
+    "topk": "there is none; the largest is tl.argmax(x[k], axis=k), and k of them are those before which fewer than k elements come: "
+    'tl.sum(tl.cast(x[k] > x[i], "int32"), axis=k)',
+    "unique": "there is none, as data would tell how many there are; for values below n, tl.scatter counts how often each of them occurs",
+}
+"""Functions of other libraries that there are none of here, and the way that works."""
+
+
+def no_attribute(value: object, name: str) -> AttributeError:
+    """The error for what an expression or a tensor does not have."""
+    hint = METHODS.get(name)
+    if hint is None:
+        return AttributeError(f"{type(value).__name__!r} object has no attribute {name!r}", name=name, obj=value)
+    shown = of = f"{value!r:.60}"
+    if isinstance(value, Whole):
+        axes = ", ".join((*"ijlmn"[: max(getattr(value, "ndim", 1) - 1, 0)], "k"))
+        of = f"{getattr(value, 'name', None) or 'A'}[{axes}]"
+    return AttributeError(f"{shown} has no {name!r}; {hint.format(name=name, of=of)}", name=name, obj=value)
 
 
 def instead_of(function: str) -> str:
@@ -114,6 +155,11 @@ class Whole:
             f"{self!r} has no values while the operator is defined, so np.{ufunc.__name__} cannot take it; "
             "write an index expression over its elements in tl.compute, or a function of tl.ops"
         )
+
+    if not TYPE_CHECKING:  # a type checker goes by what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(self, name)
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise DefinitionError(f"{self!r} has no values while the operator is defined; build a kernel and call it, or use tl.evaluate")

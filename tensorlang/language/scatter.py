@@ -11,7 +11,7 @@ from tensorlang.definition.expr import Expr, as_expr, common, condition
 from tensorlang.definition.extent import optional_name
 from tensorlang.definition.tensor import ReduceAxis, Scatter, Tensor, enclosing, index_parts, serial
 from tensorlang.errors import DefinitionError, did_you_mean
-from tensorlang.ir.dtype import BOOL, DType
+from tensorlang.ir.dtype import BOOL, DType, promote
 from tensorlang.language.definitions import require_takes
 from tensorlang.language.reduction import single
 
@@ -68,6 +68,12 @@ def scatter_reducer(kind: object, of: DType) -> ir.Reducer | None:
 
 def _typed(value: Expr, init: Tensor, what: str) -> Expr:
     """The value in the type of `init`."""
+    literal = value.weak and value.dtype.is_integer and init.dtype != BOOL
+    if not literal and promote(value.dtype, init.dtype) is None:
+        raise DefinitionError(
+            f"the value of {what} is {value!r} ({value.dtype}), of another kind than {init!r}; "
+            f'write tl.cast(..., "{init.dtype}") for the value, or make {init.name or "init"} of {value.dtype}'
+        )
     (element, _), _ = common(f"the value of {what}", value, Expr(ir.Load(init, ())))
     if element.dtype != init.dtype:
         raise DefinitionError(f'the value of {what} is {element.dtype} and {init!r} is narrower; write tl.cast(..., "{init.dtype}")')
