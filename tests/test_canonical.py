@@ -161,6 +161,17 @@ def test_names_survive_also_where_there_are_none() -> None:
     assert repr(rebuild(describe(matmul(2, 3, 4)))[0]) == "C: float32[2, 3]"
 
 
+@pytest.mark.parametrize("keep", [("all", "last"), ("last", "last"), ("all", "all")])
+def test_what_a_scan_keeps_of_each_state_survives(keep: Any) -> None:
+    A = tl.placeholder((3,), name="A")
+    step = lambda t, s: (s[1], tl.compute((3,), lambda i: s[0][i] + s[1][i], name="sum"))  # noqa: E731
+    outputs = tl.scan(step, (A, A), 4, keep=keep, name="F")
+    again = rebuild(describe(outputs))
+    assert describe(again) == describe(outputs)
+    assert [tensor.shape for tensor in again] == [tensor.shape for tensor in outputs]
+    assert (describe(tl.scan(step, (A, A), 4, keep="all", name="F")) == describe(outputs)) == (keep == ("all", "all"))
+
+
 def test_one_definition_with_two_outputs_stays_one() -> None:
     X = tl.placeholder((3,), name="X")
     two = tl.compute((3,), lambda i: (X[i] + 1.0, X[i] * 2.0), name="Y")

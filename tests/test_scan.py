@@ -12,7 +12,14 @@ from tests.agreement import agree
 
 rng = np.random.default_rng(6)
 KEEP = pytest.mark.parametrize("keep", ["all", "last"])
+MIXED = pytest.mark.parametrize("keep", ["all", "last", ("all", "last"), ("last", "all")], ids=str)
 Keep = Literal["all", "last"]
+
+
+def chosen(keep: Any, stacks: tuple[Any, Any]) -> tuple[Any, ...]:
+    """Of the states after every step what is kept of each."""
+    words = keep if isinstance(keep, tuple) else (keep, keep)
+    return tuple(stack if word == "all" else stack[-1] for word, stack in zip(words, stacks, strict=True))
 
 
 def sigmoid(x: Any) -> Any:
@@ -40,8 +47,8 @@ def test_a_length_that_no_operand_fixes_is_passed_by_name() -> None:
     agree(S, {A: a}, a, n=0)
 
 
-@KEEP
-def test_states_may_change_places(keep: Keep) -> None:
+@MIXED
+def test_states_may_change_places(keep: Any) -> None:
     A, B = tl.placeholder((3,), "float64", name="A"), tl.placeholder((3,), "float64", name="B")
     P, Q = tl.scan(lambda t, s: (s[1], tl.compute((3,), lambda i: s[0][i] + s[1][i], name="sum")), (A, B), 7, keep=keep, name="F")
     a, b = rng.random(3), rng.random(3)
@@ -50,11 +57,11 @@ def test_states_may_change_places(keep: Keep) -> None:
         p, q = q, p + q
         ps.append(p)
         qs.append(q)
-    agree((P, Q), {A: a, B: b}, (np.stack(ps), np.stack(qs)) if keep == "all" else (p, q))
+    agree((P, Q), {A: a, B: b}, chosen(keep, (np.stack(ps), np.stack(qs))))
 
 
-@KEEP
-def test_one_tensor_may_be_several_states(keep: Keep) -> None:
+@MIXED
+def test_one_tensor_may_be_several_states(keep: Any) -> None:
     A = tl.placeholder((3,), "float64", name="A")
 
     def step(_: Any, s: Any) -> Any:
@@ -64,11 +71,60 @@ def test_one_tensor_may_be_several_states(keep: Keep) -> None:
     P, Q = tl.scan(step, (A, A), 3, keep=keep, name="S")
     a = rng.random(3)
     stack = np.stack([3 * a, 9 * a, 27 * a])
-    agree((P, Q), {A: a}, (stack, stack) if keep == "all" else (27 * a, 27 * a))
+    agree((P, Q), {A: a}, chosen(keep, (stack, stack)))
 
 
-@KEEP
-def test_an_lstm_is_four_gates_and_two_states(keep: Keep) -> None:
+@MIXED
+@pytest.mark.parametrize("length", [0, 1, 5])
+def test_one_stage_may_make_several_states(keep: Any, length: int) -> None:
+    """A body of two values: they are stored at one index where as much is kept of both."""
+    A, B, n = tl.placeholder((3, 4), "float64", name="A"), tl.placeholder((3, 4), "float64", name="B"), tl.dim("n")
+
+    def step(t: Any, s: Any) -> Any:
+        return tl.compute((3, 4), lambda i, j: (s[0][i, j] + s[1][i, 3 - j], s[1][i, j] * 0.5 + tl.cast(t, "float64")), name="both")
+
+    P, Q = tl.scan(step, (A, B), n, keep=keep, name="S")
+    p, q = a, b = rng.random((3, 4)), rng.random((3, 4))
+    ps, qs = [], []
+    for t in range(length):
+        p, q = p + q[:, ::-1], q * 0.5 + t
+        ps.append(p)
+        qs.append(q)
+    first, second = keep if isinstance(keep, tuple) else (keep, keep)
+    of_p = np.array(ps).reshape(length, 3, 4) if first == "all" else p
+    of_q = np.array(qs).reshape(length, 3, 4) if second == "all" else q
+    agree((P, Q), {A: a, B: b}, (of_p, of_q), n=length)
+
+
+def test_a_scan_that_keeps_one_state_whole_is_scheduled_as_any() -> None:
+    A, V = tl.placeholder((16,), name="A"), tl.placeholder((16,), name="V")
+
+    def step(_: Any, s: Any) -> Any:
+        speed = tl.compute((16,), lambda i: s[1][i] - 0.5 * s[0][i], name="speed")
+        return tl.compute((16,), lambda i: s[0][i] + 0.1 * speed[i], name="place"), speed
+
+    places, speed = tl.scan(step, (A, V), 9, keep=("all", "last"), name="S")
+    assert (places.shape, speed.shape) == ((9, 16), (16,))
+    assert "(after every step, after the last step)" in places._repr_html_()
+    s = tl.Schedule((places, speed))
+    for stage in ("place", "speed"):
+        _, inner = s.split(s.loops(stage)[-1], 8)
+        s.vectorize(inner)
+    a, v = rng.random((2, 16)).astype("float32")
+    want, p, q = [], a, v
+    for _ in range(9):
+        q = q - np.float32(0.5) * p
+        p = p + np.float32(0.1) * q
+        want.append(p)
+    for schedule in (s, tl.Schedule((places, speed)), tl.Schedule.from_json((places, speed), s.to_json())):
+        got = tl.build(schedule)(a, v)
+        np.testing.assert_allclose(got[0], np.stack(want), rtol=1e-5)
+        np.testing.assert_allclose(got[1], q, rtol=1e-5)
+    np.testing.assert_allclose(tl.build((places, speed))(a, v)[0], np.stack(want), rtol=1e-5)
+
+
+@MIXED
+def test_an_lstm_is_four_gates_and_two_states(keep: Any) -> None:
     batch, inputs, hidden, steps = 3, 5, 8, 4
     X, W = tl.placeholder((steps, batch, inputs), "float64", name="X"), tl.placeholder((inputs, 4 * hidden), "float64", name="W")
     R, B = tl.placeholder((hidden, 4 * hidden), "float64", name="R"), tl.placeholder((4 * hidden,), "float64", name="B")
@@ -97,7 +153,7 @@ def test_an_lstm_is_four_gates_and_two_states(keep: Keep) -> None:
         hs.append(h)
         cs.append(c)
     outputs = tl.scan(step, (H, C), steps, keep=keep, name="lstm")
-    agree(outputs, feeds, (np.stack(hs), np.stack(cs)) if keep == "all" else (h, c))
+    agree(outputs, feeds, chosen(keep, (np.stack(hs), np.stack(cs))))
 
 
 def test_a_gru_has_one_state() -> None:
@@ -208,7 +264,11 @@ def test_the_state_cannot_leave_its_step() -> None:
         (lambda A: tl.scan(lambda t, s: s, (A, A), 3), None),
         (lambda A: tl.scan(lambda t, s: s[0], (A, A), 3), "must return 2 tensors"),
         (lambda A: tl.scan(lambda t, s: s, A, -1), "at least 0"),
-        (lambda A: tl.scan(lambda t, s: s, A, 3, keep="some"), "keep="),  # type: ignore[arg-type]
+        (lambda A: tl.scan(lambda t, s: s, A, 3, keep="some"), 'must be "all" or "last", not \'some\''),  # type: ignore[arg-type]
+        (lambda A: tl.scan(lambda t, s: s, A, 3, keep=("all",)), r'must be "all" or "last", not \(\'all\',\)'),
+        (lambda A: tl.scan(lambda t, s: s, (A, A), 3, keep=("all",)), 'must be "all" or "last", or a tuple of 2 of them, not'),
+        (lambda A: tl.scan(lambda t, s: s, (A, A), 3, keep=("all", "none")), "a tuple of 2 of them"),  # type: ignore[arg-type]
+        (lambda A: tl.scan(lambda t, s: s, (A, A), 3, keep=("all", 3)), "a tuple of 2 of them"),  # type: ignore[arg-type]
         (lambda A: tl.scan(lambda s: s, A, 3), "takes 1 parameters"),
         (lambda A: tl.scan(lambda t, s: s, 3, 3), "must be a tensor"),  # type: ignore[arg-type]
         (lambda A: tl.scan(lambda t, s: tl.compute((4,), lambda j: s[t]), A, 5), "outside"),

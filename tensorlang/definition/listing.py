@@ -109,7 +109,8 @@ def _lines(definition: Definition, names: Mapping[int, str]) -> Iterator[str]:
                 yield from (f"    {line}" for line in _lines(part, names))
             yield f"    {', '.join(kept)} = {', '.join(_tensor(tensor, names) for tensor in following)}"
             made = ", ".join(of_component(name, definition, place) for place in range(len(init)))
-            yield f"{made} = {', '.join(kept)}   ({'after every step' if keep == 'all' else 'after the last step'})"
+            after = [f"after {'every' if each == 'all' else 'the last'} step" for each in keep]
+            yield f"{made} = {', '.join(kept)}   ({', '.join(after if len(set(after)) > 1 else after[:1])})"
         case State():
             yield f"{name}   (of a step of a scan)"
 

@@ -107,7 +107,7 @@ class State:
 class Scan:
     """`length` steps, each with the definitions `body`: `states` are what a step reads and `following` what it makes of them.
 
-    Its tensors are the states after every step, stacked along a first axis, or those after the last one.
+    Each of its tensors is a state after every step, stacked along a first axis, or after the last one, as `keep` says for each of them.
     """
 
     name: str | None
@@ -116,11 +116,12 @@ class Scan:
     states: tuple[State, ...]
     following: tuple[Tensor, ...]
     body: tuple[Definition, ...]
-    keep: Literal["all", "last"]
+    keep: tuple[Keep, ...]
     order: int
     within: tuple[ir.ReduceAxis, ...] = ()
 
 
+Keep: TypeAlias = Literal["all", "last"]
 Definition: TypeAlias = "Placeholder | Stage | Scatter | State | Scan"
 
 ENCLOSING: Final[ContextVar[tuple[ir.ReduceAxis, ...]]] = ContextVar("ENCLOSING", default=())
@@ -203,7 +204,7 @@ def _extents(definition: Definition, component: int) -> tuple[ir.Expr, ...]:
             return init.extents
         case Scan(axis=axis, init=init, keep=keep):
             state = init[component].extents
-            return (axis.hi, *state) if keep == "all" else state
+            return (axis.hi, *state) if keep[component] == "all" else state
 
 
 def index_parts(what: str, rank: int, index: object) -> tuple[Expr, ...]:

@@ -7,13 +7,25 @@ either belong to the scan; the others stay outside and are computed once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.definition.expr import Expr
 from tensorlang.definition.extent import Extent, extent_node, optional_name
-from tensorlang.definition.tensor import ENCLOSING, Definition, Placeholder, Scan, State, Tensor, fresh_axis, operands, reached, serial
+from tensorlang.definition.tensor import (
+    ENCLOSING,
+    Definition,
+    Keep,
+    Placeholder,
+    Scan,
+    State,
+    Tensor,
+    fresh_axis,
+    operands,
+    reached,
+    serial,
+)
 from tensorlang.errors import DefinitionError
 from tensorlang.language.definitions import parameters
 
@@ -22,13 +34,14 @@ def scan(
     step: Callable[..., Any],
     init: Tensor | tuple[Tensor, ...],
     length: Extent,
-    keep: Literal["all", "last"] = "all",
+    keep: Keep | tuple[Keep, ...] = "all",
     name: str | None = None,
 ) -> Any:
     """The states of `length` steps from `init`, of which each is `step(t, state)`: a tensor, or a tuple where `init` is a tuple.
 
     `step` builds the next state with `compute` (or any other definition) from `state`, which has the shape and type of `init`.
-    `keep="all"` stacks the new states, not `init`, along a new first axis; `keep="last"` gives the last state, `init` after no step.
+    `keep="all"` stacks the new states, not `init`, along a new first axis; `keep="last"` gives the last state, `init` after no step;
+    a tuple says it for each state.
     Raises `DefinitionError` where a state changes its shape or type.
     """
     label = optional_name(name, "a tensor")
@@ -37,8 +50,7 @@ def scan(
     first = tuple(init) if isinstance(init, (tuple, list)) else (init,)
     if not first or not all(isinstance(tensor, Tensor) for tensor in first):
         raise DefinitionError(f"init of {what} must be a tensor or a tuple of tensors, not {init!r:.60}")
-    if not isinstance(keep, str) or keep not in ("all", "last"):
-        raise DefinitionError(f'keep= of {what} must be "all" or "last", not {keep!r:.60}')
+    kept = _kept(keep, len(first) if several else None, what)
     bound = simplify(extent_node(length, f"the length of {what}"))
     if isinstance(bound, ir.Const) and bound.value < 0:
         raise DefinitionError(f"the length of {what} is {bound.value}; it must be at least 0")
@@ -52,9 +64,19 @@ def scan(
         ENCLOSING.reset(token)
     following = tuple(result) if several and isinstance(result, (tuple, list)) else (result,)
     _check_states(what, first, following)
-    made = make(label, axis, first, states, following, keep)
+    made = make(label, axis, first, states, following, kept)
     tensors = tuple(Tensor(made, component) for component in range(len(first)))
     return tensors if several else tensors[0]
+
+
+def _kept(keep: object, several: int | None, what: str) -> tuple[Keep, ...]:
+    """What is kept of each state: one word for all, or a tuple for so many. Raises `DefinitionError` for anything else."""
+    words = tuple(keep) if several is not None and isinstance(keep, (tuple, list)) else (keep,) * (several or 1)
+    found: tuple[Keep, ...] = tuple("all" if word == "all" else "last" for word in words)
+    if found != words or len(words) != (several or 1):
+        each = "" if several is None else f", or a tuple of {several} of them"
+        raise DefinitionError(f'keep= of {what} must be "all" or "last"{each}, not {keep!r:.60}')
+    return found
 
 
 def make(
@@ -63,7 +85,7 @@ def make(
     init: tuple[Tensor, ...],
     states: tuple[State, ...],
     following: tuple[Tensor, ...],
-    keep: Literal["all", "last"],
+    keep: tuple[Keep, ...],
 ) -> Scan:
     """The scan of a step that has been written: what depends on the states or the time belongs to it."""
     body = [definition for definition in reached(following) if _depends(definition, axis, states, {})]

@@ -123,7 +123,7 @@ class ProgramLowering:
         for component, (state, init) in enumerate(zip(scan.states, scan.init, strict=True)):
             out = self.places[id(scan), component]
             label = name if len(scan.states) == 1 else f"{name}_{component}"
-            if scan.keep == "all":
+            if scan.keep[component] == "all":
                 target = TensorStorage(out.buffer, (time,))
                 before = TensorStorage(out.buffer, (simplify(Binary("sub", time, ir.const(1))),))
                 self.states[id(state)] = _CarriedState(before, init, Compare("eq", time, ir.const(0)))
@@ -143,7 +143,7 @@ class ProgramLowering:
         for component, (target, new) in enumerate(zip(rings, scan.following, strict=True)):
             if component not in direct:
                 label = name if len(scan.states) == 1 else f"{name}_{component}"
-                copies.append(self._copy(f"{label}.next" if scan.keep == "last" else label, target, new, short(loop)))
+                copies.append(self._copy(f"{label}.next" if scan.keep[component] == "last" else label, target, new, short(loop)))
         return (*first, For(loop, ir.const(0), scan.axis.hi, block(*steps, *copies)), *last)
 
     def _copy(self, stage: str, target: TensorStorage, source: Tensor, taken: str = "", stored: TensorStorage | None = None) -> Stmt:
@@ -182,8 +182,9 @@ def _direct(scan: Scan) -> set[int]:
                 wanted = len(values)
             case _:
                 continue
-        same = [other for other in scan.following if other.definition is definition]
-        if len(same) == wanted == len({other.component for other in same}):
+        same = [(other, keep) for other, keep in zip(scan.following, scan.keep, strict=True) if other.definition is definition]
+        alike = len({keep for _, keep in same}) == 1  # the values of a stage are stored at one index
+        if alike and len(same) == wanted == len({other.component for other, _ in same}):
             found.add(component)
     return found
 

@@ -261,7 +261,7 @@ class ReferenceEvaluator:
         self.time.pop(scan.axis.name, None)
         for component, (stack, last) in enumerate(zip(kept, states, strict=True)):
             whole = np.stack(stack) if stack else np.zeros((0, *last.shape), last.dtype)
-            self.arrays[scan, component] = whole if scan.keep == "all" else last
+            self.arrays[scan, component] = whole if scan.keep[component] == "all" else last
 
     def _whole(self, tensor: Tensor) -> Array:
         """A tensor that has been evaluated, or is evaluated now."""

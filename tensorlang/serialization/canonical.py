@@ -184,7 +184,7 @@ class _Writer:
             "init": init,
             "step": steps,
             "next": [self.tensors[tensor.definition, tensor.component] for tensor in scan.following],
-            "keep": scan.keep,
+            "keep": scan.keep[0] if len(set(scan.keep)) == 1 else list(scan.keep),
         }
 
     def labels(self) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Literal, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -201,9 +201,10 @@ class _DocumentReader:
     def scan(self, record: dict[str, Any], where: str) -> Scan:
         """A scan with its step."""
         init = tuple(self.tensor(number, f"{where}, init") for number in read_list(record["init"], f"{where}, init", MAX_RANK))
-        keep = record["keep"]
-        if not init or keep not in ("all", "last") or len(self.known.times) >= MAX_SCANS:
-            fail(where, 'states, and "all" or "last"', keep)
+        given = record["keep"]
+        keep = read_list(given, f"{where}, keep", MAX_RANK, len(init)) if isinstance(given, list) else [given] * len(init)
+        if not init or any(each not in ("all", "last") for each in keep) or len(self.known.times) >= MAX_SCANS:
+            fail(where, 'states, and "all" or "last"', given)
         label = read_text(record["time"], f"{where}, time")
         axis = ir.ReduceAxis(
             fresh_axis(checked_name(label, "an axis") if label else ""), ir.const(0), self.known.extent(record["length"], where)
@@ -224,7 +225,7 @@ class _DocumentReader:
         for old, new in zip(init, following, strict=True):
             if old.shape != new.shape or old.dtype != new.dtype:
                 fail(f"{where}, next", repr(old), repr(new))
-        return make(_name(record["name"], where), axis, init, states, following, cast("Literal['all', 'last']", keep))
+        return make(_name(record["name"], where), axis, init, states, following, tuple(keep))
 
     def reducer(self, entry: object, where: str) -> ir.Reducer:
         """A reducer whose results have the types of its identities."""
