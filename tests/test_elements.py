@@ -115,6 +115,32 @@ def test_a_recurrence_is_known_by_its_last_operation() -> None:
     assert elements(free) == (-128, 127)
 
 
+def test_a_recurrence_reads_as_far_back_as_elements_say() -> None:
+    lag = named(lambda i: tl.clamp(b[i], 1, 3), "lag")
+    walked = tl.recurrence((N,), lambda i, itself: itself[i - lag[i]] + 1, outside=0, dtype="int32", name="walked")
+    want = np.zeros(N, "int32")
+    for i, back in enumerate(np.clip(BYTES, 1, 3)):
+        want[i] = (want[i - back] if back <= i else 0) + 1
+    np.testing.assert_array_equal(tl.build(walked)(BYTES), want)
+    np.testing.assert_array_equal(tl.evaluate(walked, {b: BYTES}), want)
+    none = named(lambda i: tl.clamp(b[i], 0, 3), "none")
+    with pytest.raises(tl.DefinitionError, match=r"which is walked\[(\d+)\] while walked\[\1\] is computed; a recurrence may read"):
+        tl.recurrence((N,), lambda i, itself: itself[i - none[i]] + 1, outside=0, dtype="int32", name="walked")
+
+
+def test_ranges_begin_where_elements_say() -> None:
+    start = tl.placeholder((17,), "int32", name="start")
+    which = named(KNOWN["argmin"][0])
+
+    def row(i: Any) -> Any:
+        j = tl.reduce_axis((start[which[i]], start[which[i] + 1]), name="j", within=N)
+        return tl.sum(tl.cast(b[j], "int32"), axis=j)
+
+    ends = np.sort(RNG.integers(0, N + 1, 17)).astype("int32")
+    want = [BYTES[ends[at] : ends[at + 1]].sum(dtype="int32") for at in np.argmin(FLOATS, axis=1)]
+    np.testing.assert_array_equal(tl.build(named(row, "rows"), inputs=(x, start, b))(FLOATS, ends, BYTES), want)
+
+
 def test_scatters_write_where_elements_say() -> None:
     which = named(KNOWN["bits"][0])
     zero = tl.compute((4,), lambda i: tl.cast(0, "int32"), name="zero")

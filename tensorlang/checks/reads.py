@@ -83,7 +83,7 @@ def checked_expression(what: str, value: Expr, scope: Scope, stage: Stage | None
                 kept.update((id(tensor), place) for place in _kept_inside(what, "reads", node, tensor.extents, here))
             case Load(Itself()) if stage is not None:
                 kept.update((id(node.buffer), place) for place in _kept_inside(what, "reads", node, stage.shape, here))
-                _check_earlier(what, stage, node, here)
+                kept.update((id(node.buffer), place) for place in _kept_earlier(what, stage, node, here))
 
     def written(node: Expr) -> Expr:
         if not isinstance(node, Load) or not any((id(node.buffer), place) in kept for place in range(len(node.index))):
@@ -119,14 +119,21 @@ def _with_dims(nodes: list[Expr], scope: Scope) -> Iterator[Expr]:
                 yield node
 
 
-def _check_earlier(what: str, stage: Stage, load: Load, scope: Scope) -> None:
-    question = Question(scope.ranges, (*scope.conditions, not_before(load.index, stage.axes)), load.index, stage.shape)
-    point = possible(question)
-    if point is None:
-        return
-    spelled = _told(load)
+def _kept_earlier(what: str, stage: Stage, load: Load, scope: Scope) -> set[int]:
+    """The axes on which what elements of tensors can be makes a read earlier. Raises `DefinitionError` where it may not be."""
+
+    def later(index: tuple[Expr, ...], *facts: Expr) -> Question:
+        return Question(scope.ranges, (*scope.conditions, *facts, not_before(index, stage.axes)), index, stage.shape)
+
+    if possible(later(load.index)) is None:
+        return set()
+    within = tuple(map(within_elements, load.index))
+    if within != load.index and possible(later(within)) is None:
+        return {place for place, part in enumerate(load.index) if part != within[place]}
+    question = later(load.index, *(fact for part in load.index for fact in element_facts(part)))
+    point, spelled = possible(question), _told(load)
     hint = "a recurrence may read elements that come earlier in row-major order, so restrict the read with tl.select or where="
-    found = witness(question, point)
+    found = None if point is None else witness(question, point)
     if found is None:
         raise DefinitionError(f"{what} reads {spelled}, which cannot be proved to be earlier; {hint}")
     written = ", ".join(str(found.point[axis]) for axis in stage.axes)
