@@ -26,7 +26,7 @@ _OPERATIONS: Final = (
     (re.compile(r"^vfn?m"), 2),
 )
 _IN_PLACE: Final = re.compile(r"^vfn?m|^vpdp|^vdpbf16|^vperm[it]2")
-_ONE: Final = re.compile(r"^v?(\w*[sd]?s[sdh]|movd|movq|cvtsi2s[sd]l?)$")
+_ONE: Final = re.compile(r"^(?!v?p)v?(\w*[sd]?s[sdh]|movd|movq|cvtsi2s[sd]l?)$")
 _STACK: Final = re.compile(r"(?<![\w)])-?\d*\(%rsp\)")
 _REGISTER: Final = re.compile(r"%([xyz]mm\d+)")
 _WIDTHS: Final = {"z": 512, "y": 256, "x": 128}

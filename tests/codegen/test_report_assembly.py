@@ -89,6 +89,14 @@ def test_only_the_innermost_loop_is_read() -> None:
     assert (hot.vector, hot.scalar, hot.fused, hot.operations) == (3, 1, 2, 6)
 
 
+@pytest.mark.parametrize("name", ["vpdpbusd", "vpdpbusds", "vpdpwssd"])
+def test_dot_products_are_vector_arithmetic_whatever_their_names_end_in(name: str) -> None:
+    """Names that end in `sd` are of single numbers, but for those of integers in lanes."""
+    (hot,) = read(f".L1:\n\t{name}\t%zmm1, %zmm2, %zmm3\n\tvaddsd\t%xmm4, %xmm5, %xmm6\n\tjne\t.L1\n").loops
+    assert (hot.vector, hot.scalar, hot.fused, hot.width) == (1, 1, 1, 512)
+    assert hot.operations == 1 + (4 if "w" in name else 8)
+
+
 def test_a_spill_has_a_fixed_place_on_the_stack() -> None:
     (hot,) = read(LOOP).loops
     assert hot.spills == 1
