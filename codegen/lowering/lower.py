@@ -23,6 +23,7 @@ from tensorlang.codegen.lowering.passes.partials import vector_partials
 from tensorlang.codegen.lowering.passes.quotients import decide_quotients
 from tensorlang.codegen.lowering.passes.ranges import bound_by_data
 from tensorlang.codegen.lowering.passes.remainders import rows_counted
+from tensorlang.codegen.lowering.passes.rotations import rotated
 from tensorlang.codegen.lowering.passes.short_indices import short_indices
 from tensorlang.codegen.lowering.passes.storage import hoist_allocations, privatise
 from tensorlang.codegen.lowering.passes.tails import realise
@@ -69,6 +70,7 @@ def _lowered(nest: Nest, target: Target, watch: Callable[[str, Nest], None], ver
         ("interiors", lambda part: _within_limits(interiors(part), part, target)),
         ("carried", carried),
         ("hoist_allocations", lambda part: replace(part, body=hoist_allocations(part.body))),
+        ("rotated", lambda part: _within_limits(rotated(part), part, target)),
         ("tested_first", tested_first),
         ("existing", existing),
         ("short_indices", short_indices),

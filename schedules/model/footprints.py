@@ -101,7 +101,7 @@ class BufferFootprint:
         sides, dirty = list(self.sides), self.dirty
         for place, terms in enumerate(self.access.terms):
             if loop.name in terms:
-                coefficient, period = terms[loop.name]
+                coefficient, period, _ = terms[loop.name]
                 dirty = dirty if period == math.inf else 1.0  # the states take turns
                 first, span, reached, places = sides[place]
                 each = abs(coefficient)

@@ -154,19 +154,19 @@ class _Reader:
                 case Binary("floordiv", inner, Const(value)) if value:
                     within, walked = self._index(inner)
                     literal += factor * math.copysign(math.ceil(abs(within) / value), within)  # `(i + 1) // 2` reads others than `i // 2`
-                    parts.append((walked, factor / float(value)))
+                    parts.append((_told_by(inner, walked), factor / float(value)))
                 case Binary("mod", inner, Const(value)) if value:
                     within, walked = self._index(inner)
                     literal += factor * _nearest(within, int(value))
-                    parts.append(({name: Term(term.coefficient, float(value)) for name, term in walked.items()}, factor))
+                    parts.append(({name: term._replace(period=float(value)) for name, term in walked.items()}, factor))
                 case _:  # in the middle of the loops, a clamp does nothing, and `i ^ 4` is another neighbour than `i ^ 2`
                     sides = (atom.left, atom.right) if isinstance(atom, Binary) and atom.op in ("min", "max") else ()
                     clamped = next((found for found in map(self._index, sides) if found[1]), None)
                     if clamped is not None:
                         literal += factor * clamped[0]
-                        parts.append((clamped[1], factor))
+                        parts.append((_told_by(atom, clamped[1]), factor))
                         continue
-                    walks = [self._axis(name) for name in sorted(axes_of(atom))]
+                    walks = [_told_by(atom, self._axis(name)) for name in sorted(axes_of(atom))]
                     parts.extend((terms, factor) for terms in walks)
                     literal += factor * ((self._middle(atom) or 0.0) - sum(int(self._walked(terms)) for terms in walks))
         found = added(*parts) if len(parts) != 1 or parts[0][1] != 1 else parts[0][0]
@@ -388,6 +388,11 @@ def _is_summed_product(value: Expr, result: Expr) -> bool:
 
 def _is_of_states(result: Binary) -> bool:
     return isinstance(result.left, Param) and isinstance(result.right, Param)
+
+
+def _told_by(expr: Expr, terms: Terms) -> Terms:
+    """The terms of an index, which say no more than which loops move it where data or floats tell where it is."""
+    return {name: term._replace(told=True) for name, term in terms.items()} if reads_data(expr) or is_rounded(expr) else terms
 
 
 def _nearest(place: int, period: int) -> int:

@@ -63,10 +63,11 @@ Runs: TypeAlias = "tuple[Run, ...]"
 
 
 class Term(NamedTuple):
-    """How an index follows a loop: by `coefficient` an iteration, beginning again after `period` elements."""
+    """How an index follows a loop: by `coefficient` an iteration, beginning again after `period` elements; `told`: as data say."""
 
     coefficient: float
     period: float = math.inf
+    told: bool = False
 
 
 Terms: TypeAlias = dict[str, Term]
@@ -96,7 +97,7 @@ class LinearAccess(NamedTuple):
 
     def is_told(self, loop: str) -> bool:
         """Do data tell where an iteration of a loop moves it?"""
-        return any(loop in self.terms[place] for place in self.told)
+        return any(self.terms[place][loop].told for place in self.told if loop in self.terms[place])
 
     def alone(self, begun: float, streams: Followed) -> float:
         """The share of what is touched that no prefetcher brings: the first `begun` bytes of each run.
@@ -134,7 +135,7 @@ class LinearAccess(NamedTuple):
         """Elements that it moves in memory an iteration of each loop; a loop that is divided counts where it begins anew."""
         found: dict[str, float] = {}
         for terms, stride in zip(self.terms, self.strides, strict=True):
-            for name, (coefficient, _) in terms.items():
+            for name, (coefficient, _, _) in terms.items():
                 step = coefficient * stride / self.element if abs(coefficient) >= 1 or stride == self.element else 0.0
                 found[name] = found.get(name, 0.0) + step
         return found
@@ -159,22 +160,22 @@ def added(*parts: tuple[Terms, float]) -> Terms:
     """The sum of terms, each times a factor. One that begins again joins one that carries on: together they are one walk."""
     total: Terms = {}
     for terms, factor in parts:
-        for name, (coefficient, period) in terms.items():
-            _join(total, name, Term(coefficient * factor, period * abs(factor)))
+        for name, (coefficient, period, told) in terms.items():
+            _join(total, name, Term(coefficient * factor, period * abs(factor), told))
     return _moving(total)
 
 
 def follow(terms: Terms, axes: Mapping[str, Terms]) -> Terms:
     """Terms of loops, some of which are made of others."""
     total: Terms = {}
-    for name, (coefficient, period) in terms.items():
+    for name, (coefficient, period, told) in terms.items():
         size = abs(coefficient)
         own, made = period / size, axes.get(name)
         if made is None:
-            _join(total, name, Term(1.0 * coefficient, own * size))
+            _join(total, name, Term(1.0 * coefficient, own * size, told))
         else:
-            for inner, (factor, again) in made.items():
-                _join(total, inner, Term(factor * coefficient, min(again, own) * size))
+            for inner, (factor, again, before) in made.items():
+                _join(total, inner, Term(factor * coefficient, min(again, own) * size, told or before))
     return _moving(total)
 
 
@@ -183,9 +184,9 @@ def _join(total: Terms, name: str, term: Term) -> None:
     if old is None:
         total[name] = term
     elif math.isinf(old.period) == math.isinf(term.period):
-        total[name] = Term(old.coefficient + term.coefficient, max(old.period, term.period))
+        total[name] = Term(old.coefficient + term.coefficient, max(old.period, term.period), old.told or term.told)
     else:
-        total[name] = Term(max(old.coefficient, term.coefficient, key=abs), math.inf)
+        total[name] = Term(max(old.coefficient, term.coefficient, key=abs), math.inf, old.told or term.told)
 
 
 def _moving(total: Terms) -> Terms:

@@ -54,9 +54,9 @@ def test_parts_of_lines_do_not_take_turns() -> None:
 
 
 def test_many_planes_and_planes_that_share_nothing_stay_apart() -> None:
-    x, y = tl.placeholder((3, ROWS, COLUMNS), name="X"), tl.placeholder((9, ROWS, COLUMNS), name="Y")
+    x, y = tl.placeholder((3, ROWS, COLUMNS), name="X"), tl.placeholder((24, ROWS, COLUMNS), name="Y")
     alone = tl.compute((3, ROWS, COLUMNS), lambda c, i, j: x[c, i, j] * 2, name="alone")
-    many = tl.compute((9, ROWS, COLUMNS), lambda c, i, j: y[c, i, j] * x[0, i, j], name="many")
+    many = tl.compute((24, ROWS, COLUMNS), lambda c, i, j: y[c, i, j] * x[0, i, j], name="many")
     assert all("planes" not in choose(out, target("znver4"), threads=1).default for out in (alone, many))
 
 

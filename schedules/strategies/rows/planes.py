@@ -24,8 +24,12 @@ from tensorlang.schedules.strategies.descent import CODE_COST, OTHER_WAY
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 
-MOST: Final = 4
-"""Planes, at most: each has vectors of its own in registers."""
+MOST: Final = 16
+"""Planes, at most."""
+VECTORS: Final = 4
+"""Vectors of each that are written out, at most: more are code alone."""
+SUMS: Final = 4
+"""Of sums: each has vectors of its own in registers."""
 
 
 def planes_side_by_side(rows: RowVectors, plain: Sequence[Part], machine: Processor) -> RowVectors:
@@ -36,7 +40,8 @@ def planes_side_by_side(rows: RowVectors, plain: Sequence[Part], machine: Proces
     found = next((loop for loop in stage.outer if loop is not vector and _share(rows, loop)), None)
     if found is None:
         return rows
-    vectors: int = rows.default()["vectors"]
+    usual: int = rows.default()["vectors"]
+    vectors = max((count for count in rows.counts if count <= VECTORS), default=usual) if usual > VECTORS else usual
     if rows.streamed and vectors * rows.lanes * stage.store.buffers[0].dtype.bytes < LINE_BYTES:  # a line is written at once, or slowly
         return rows
     sketch = Sketch.of(plain, stage.name)
@@ -49,7 +54,8 @@ def planes_side_by_side(rows: RowVectors, plain: Sequence[Part], machine: Proces
         beside(sketched, planes, lanes)
         return estimated(numbered(sketched.parts()), machine.core).seconds * (1 + code * (size(found) if planes else 1))
 
-    return replace(rows, planes=found.loop, beside=seconds(found.loop) < OTHER_WAY * seconds(""))
+    pays = seconds(found.loop) < OTHER_WAY * seconds("")
+    return replace(rows, planes=found.loop, beside=pays, wanted=vectors if pays else rows.wanted)
 
 
 def beside(sketch: Sketch, planes: str, lanes: str) -> None:
@@ -69,4 +75,5 @@ def _sums_in_lanes(rows: RowVectors) -> bool:
 def _share(rows: RowVectors, loop: For) -> bool:
     """Are there a few iterations of a loop that read some of the same?"""
     follow = [any(loop.loop in axes_of(part) for part in load.index) for load in rows.stage.loads]
-    return is_literal(loop) and 1 < size(loop) <= MOST and any(follow) and not all(follow)
+    most = SUMS if rows.reduces else MOST
+    return is_literal(loop) and 1 < size(loop) <= most and any(follow) and not all(follow)

@@ -1,0 +1,76 @@
+"""Rows that are read round: a remainder along the lanes is contiguous but for the vector in which the row begins anew.
+
+    vector i in range(16):                                  at = (16 i_o + S) % n
+        R[16 i_o + i] = A[(16 i_o + i + S) % n]     ->      if at + 15 < n:
+                                                                vector i in range(16): R[16 i_o + i] = A[at + i]
+                                                            else: as it was
+
+Where loops tell where that is, `quotients` and `interiors` have decided it before; here data do, as a shift that is an operand, and each
+vector asks. Where the last of its places is inside, or the first of one that goes backwards, none before it went round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+from typing import Final, NamedTuple
+
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Nest, Stmt, const
+from tensorlang.ir.dtype import INT64
+from tensorlang.ir.linear import linear
+from tensorlang.ir.traverse import axes_of, dtype_of, expressions, map_expressions, map_statements, nodes, rewrite, statements, substitute
+
+MOST: Final = 2
+"""Rows that a statement reads round, each by another shift, at most: a vector is asked whether it is whole in all of them."""
+
+
+class _Round(NamedTuple):
+    """A remainder by its place in the vector: whether none of its lanes is beyond an end, and the place of a lane then."""
+
+    whole: Expr
+    place: Expr
+
+
+def rotated(nest: Nest) -> Nest:
+    """The nest whose vectors ask whether a row that they read round begins anew within them."""
+    return replace(nest, body=_rotated(nest.body))
+
+
+def _rotated(stmt: Stmt) -> Stmt:
+    if not isinstance(stmt, For) or stmt.kind != "vector":
+        return map_statements(stmt, _rotated)
+    rounds = {part: _round(part, stmt, factor) for part, factor in _remainders(stmt)}
+    if not 0 < len(rounds) <= MOST:
+        return stmt
+    whole = reduce(lambda left, right: Binary("and", left, right), (one.whole for one in rounds.values()))
+
+    def placed(node: Expr) -> Expr:
+        return rounds[node].place if isinstance(node, Binary) and node in rounds else node
+
+    return If(whole, map_expressions(stmt, lambda expr: rewrite(expr, placed)), stmt)
+
+
+def _round(part: Binary, vector: For, factor: int) -> _Round:
+    begin = simplify(substitute(part, {vector.loop: vector.lo}))
+    lane, last = Binary("sub", Axis(vector.loop), vector.lo), Binary("sub", Binary("sub", vector.hi, vector.lo), const(1))
+    if factor > 0:
+        return _Round(Compare("lt", simplify(Binary("add", begin, last)), part.right), simplify(Binary("add", begin, lane)))
+    return _Round(Compare("ge", simplify(Binary("sub", begin, last)), const(0)), simplify(Binary("sub", begin, lane)))
+
+
+def _remainders(vector: For) -> Iterator[tuple[Binary, int]]:
+    """The remainders in which neighbouring lanes are neighbours, of more places than twice the lanes, and which way they go."""
+    width = linear(Binary("sub", vector.hi, vector.lo)).constant
+    for inner in statements(vector.body):
+        for expr in expressions(inner):
+            for node in nodes(expr):
+                if not isinstance(node, Binary) or node.op != "mod" or dtype_of(node) != INT64 or vector.loop in axes_of(node.right):
+                    continue
+                few = isinstance(node.right, Const) and node.right.value < 2 * width
+                terms = linear(node.left).terms
+                factor = terms.get(Axis(vector.loop), 0)
+                others = any(vector.loop in axes_of(atom) for atom in terms if atom != Axis(vector.loop))
+                if abs(factor) == 1 and not others and not few:
+                    yield node, factor
