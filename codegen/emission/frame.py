@@ -184,6 +184,7 @@ def finish(frame: Frame) -> None:
                 at = llvm.IRBuilder(last)
                 at.position_before(last.terminator)
                 at.call(external(at.module, "llvm.x86.sse.sfence", VOID, []), [])
+    frame.entry.position_at_end(frame.function.entry_basic_block)  # what functions hand over has been declared there, too
     frame.entry.branch(frame.function.blocks[1])
 
 

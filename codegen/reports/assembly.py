@@ -3,7 +3,8 @@
 An innermost loop is the text between a label and a later jump back to it with no other such pair inside. The hot one is that with the
 most arithmetic, which is right where inner loops run about equally often and a guess otherwise. Where no innermost loop computes
 anything (all was unrolled), the text outside of loops is taken instead. A spill is a whole vector moved to or from the stack inside the
-loop, alone or as an operand. Only x86 is read; for other machines there is nothing to say.
+loop, alone or as an operand. What few lanes need (`rare_paths`) has a loop in a function of its own, which is left out. Only x86 is read;
+for other machines there is nothing to say.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from tensorlang.codegen.emission.math import rare_paths
+
 _LABEL: Final = re.compile(r"^(\.\w+):")
+_FUNCTION: Final = re.compile(r'^_?"?([A-Za-z_][\w.]*)"?:')
 _JUMP: Final = re.compile(r"^\tj\w+\s+(\.\w+)")
 _INSTRUCTION: Final = re.compile(r"^\t(v?[a-z]\w*)\s*(.*)")
 _PACKED: Final = re.compile(
@@ -76,7 +80,7 @@ class Assembly:
 
 def read(text: str) -> Assembly:
     """The innermost loops in assembly text; of code without arithmetic in them, the text outside."""
-    lines = text.splitlines()
+    lines = _usual(text.splitlines())
     ranges = _loops(lines)
     inner = [one for one in ranges if not any(one[0] <= other[0] and other[1] <= one[1] for other in ranges if other != one)]
     loops = [_loop(lines[start : end + 1], lines[start].split(":")[0]) for start, end in inner]
@@ -93,6 +97,17 @@ def lines_of(loop: InnerLoop, text: str) -> range:
     lines = text.splitlines()
     found = (range(start, end + 1) for start, end in _loops(lines) if lines[start].split(":")[0] == loop.label)
     return next(found, range(len(lines)))
+
+
+def _usual(lines: list[str]) -> list[str]:
+    """The lines but for those of functions that few lanes need."""
+    kept, rare = [], False
+    for line in lines:
+        if found := _FUNCTION.match(line):
+            rare = found[1].startswith(rare_paths.PREFIX)
+        if not rare:
+            kept.append(line)
+    return kept
 
 
 def _loops(lines: list[str]) -> list[tuple[int, int]]:

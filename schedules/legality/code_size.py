@@ -49,7 +49,7 @@ REGISTER: Final = 256
 """Bits of a vector register on most machines: a schedule means the same for all."""
 FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = {
     "exp": (30, 45), "exp2": (28, 48), "expm1": (50, 60), "log": (48, 50), "log2": (55, 55), "log10": (55, 55), "log1p": (66, 66),
-    "sqrt": (1, 1), "rsqrt": (2, 2), "sin": (400, 430), "cos": (400, 430), "tan": (400, 440), "asin": (38, 55), "acos": (40, 57),
+    "sqrt": (1, 1), "rsqrt": (2, 2), "sin": (60, 95), "cos": (55, 90), "tan": (55, 110), "asin": (38, 55), "acos": (40, 57),
     "atan": (70, 100), "atan2": (70, 100), "sinh": (95, 95), "cosh": (80, 80), "tanh": (45, 90), "sigmoid": (80, 90), "erf": (35, 85),
     "pow": (115, 230), "floor": (1, 1), "ceil": (1, 1), "round": (1, 1), "trunc": (1, 1), "isnan": (2, 2), "isinf": (5, 5),
     "isfinite": (5, 5),

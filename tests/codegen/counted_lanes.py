@@ -107,8 +107,8 @@ class CountedLanes:
     def lookup(self, name, table, index):
         return self.step(f"lookup {name} {len(table)}", index)
 
-    def where_rare(self, mask, operand, compute, otherwise):
-        del operand, compute
+    def where_rare(self, name, mask, operand, compute, otherwise):
+        del name, operand, compute
         return tuple(self.step("where rare", mask, value, kind="others", weight=0.0) for value in otherwise)
 
 

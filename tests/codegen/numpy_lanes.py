@@ -79,5 +79,6 @@ class NumpyLanes:
         assert name
         return np.array(table)[index]
 
-    def where_rare(self, mask, operand, compute, otherwise):
+    def where_rare(self, name, mask, operand, compute, otherwise):
+        assert name
         return tuple(np.where(mask, yes, no) for yes, no in zip(compute(self, operand), otherwise, strict=True))

@@ -125,21 +125,22 @@ def test_lanes_of_a_large_expression_are_refused_where_they_take_many_registers(
     s.vectorize("i_i")
 
 
+def powers(x: Any, terms: int) -> Any:
+    """A sum of powers of powers: little to write down, and much code."""
+    return sum(((x ** (0.5 + n)) ** 1.25 for n in range(terms)), start=x)
+
+
 def test_a_step_that_makes_code_no_larger_is_not_refused_for_its_size() -> None:
-    x = tl.placeholder((4, 8), name="X")
-
-    def body(i: Any, j: Any) -> Any:
-        return sum((tl.sin(x[i, j] + n) for n in range(150)), start=x[i, j])
-
-    s = tl.Schedule(tl.compute((4, 8), body, name="Y"))
+    x = tl.placeholder((4, 8), "float64", name="X")
+    s = tl.Schedule(tl.compute((4, 8), lambda i, j: powers(x[i, j], 100), name="Y"))
     assert estimated(s.nest) > MAX_INSTRUCTIONS
     s.reorder("j", "i")
     assert not s.can("unroll", "i")
 
 
 def test_a_definition_that_is_too_much_code_by_itself_is_refused_by_build() -> None:
-    x = tl.placeholder((64,), name="X")
-    y = tl.compute((64,), lambda i: sum((tl.sin(x[i] + n) for n in range(150)), start=x[i]), name="Y")
+    x = tl.placeholder((64,), "float64", name="X")
+    y = tl.compute((64,), lambda i: powers(x[i], 100), name="Y")
     for program in (y, tl.Schedule(y)):
         with pytest.raises(
             tl.BuildError, match=r"'Y' cannot be built: .* an expression of \d+; compute parts of it in stages of their own"
@@ -148,10 +149,10 @@ def test_a_definition_that_is_too_much_code_by_itself_is_refused_by_build() -> N
 
 
 def test_a_definition_that_only_fits_unscheduled_is_built_unscheduled() -> None:
-    x = tl.placeholder((40,), name="X")
-    y = tl.compute((40,), lambda i: sum((tl.sin(x[i] + n) for n in range(60)), start=x[i]), name="Y")
-    values = np.linspace(-3, 3, 40, dtype=np.float32)
-    want = values + sum(np.sin(values + n) for n in range(60))
+    x = tl.placeholder((40,), "float64", name="X")
+    y = tl.compute((40,), lambda i: powers(x[i], 50), name="Y")
+    values = np.linspace(0, 3, 40)
+    want = powers(values, 50)
     np.testing.assert_allclose(tl.build(y)(values), want, rtol=1e-4, atol=1e-4)
 
 

@@ -95,10 +95,10 @@ class LaneOperations(Protocol):
         """`table[index]` in each lane; every index must be inside the table, whatever the lane holds."""
 
     def where_rare(
-        self, mask: Raw, operand: Raw, compute: Callable[[LaneOperations, Raw], tuple[Raw, ...]], otherwise: tuple[Raw, ...]
+        self, name: str, mask: Raw, operand: Raw, compute: Callable[[LaneOperations, Raw], tuple[Raw, ...]], otherwise: tuple[Raw, ...]
     ) -> tuple[Raw, ...]:
         """Per lane `compute(lanes, operand)` where the mask holds, else `otherwise`.
 
         Meant for long computations that few lanes need: they may be skipped, and may run on one lane after the other, with lanes of
-        their own.
+        their own, in a function of this `name` that all uses share.
         """

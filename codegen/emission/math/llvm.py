@@ -13,6 +13,7 @@ from typing import Literal
 
 from llvmlite import ir
 
+from tensorlang.codegen.emission.math import rare_paths
 from tensorlang.codegen.emission.math.lane_operations import Comparison, IntegerOp, LaneOperations, Raw, RealOp, RoundingMode
 
 _ROUND = {"even": "roundeven", "floor": "floor", "ceil": "ceil", "trunc": "trunc"}
@@ -138,6 +139,10 @@ class LlvmLanes:
         """Instruction select."""
         return self.builder.select(mask, yes, no)
 
+    def _scalar(self, builder: ir.IRBuilder) -> LlvmLanes:
+        """The same for one lane, in another function."""
+        return LlvmLanes(builder, self.bits, None, self.has_fma, self.has_round, self.may_scale)
+
     def _of_bits(self, bits: int) -> LlvmLanes:
         return LlvmLanes(self.builder, bits, self.count, self.has_fma, self.has_round, self.may_scale)
 
@@ -173,17 +178,17 @@ class LlvmLanes:
         return value
 
     def where_rare(
-        self, mask: Raw, operand: Raw, compute: Callable[[LaneOperations, Raw], tuple[Raw, ...]], otherwise: tuple[Raw, ...]
+        self, name: str, mask: Raw, operand: Raw, compute: Callable[[LaneOperations, Raw], tuple[Raw, ...]], otherwise: tuple[Raw, ...]
     ) -> tuple[Raw, ...]:
-        """A branch around a loop over the lanes, then phi nodes; the builder ends in a new block."""
+        """A branch around a call of what the module has once, then phi nodes; the builder ends in a new block."""
         builder = self.builder
         before = builder.block
         with builder.if_then(self._any(mask), likely=False):
-            found = self._one_by_one(operand, compute, otherwise) if self.count is not None else compute(self, operand)
-            chosen = [builder.select(mask, yes, no) for yes, no in zip(found, otherwise, strict=True)]
+            given = builder.sext(mask, self.integer_type), operand, *otherwise
+            found = rare_paths.called(builder, f"{name}.{self.bits}", given, lambda inner, x: compute(self._scalar(inner), x))
             inside = builder.block
         results = []
-        for yes, no in zip(chosen, otherwise, strict=True):
+        for yes, no in zip(found, otherwise, strict=True):
             phi = builder.phi(no.type)
             phi.add_incoming(no, before)
             phi.add_incoming(yes, inside)
@@ -195,25 +200,3 @@ class LlvmLanes:
             return mask
         packed = self.builder.bitcast(mask, ir.IntType(self.count))
         return self.builder.icmp_unsigned("!=", packed, ir.Constant(packed.type, 0))
-
-    def _one_by_one(self, operand: Raw, compute: Callable[[LaneOperations, Raw], tuple[Raw, ...]], start: tuple[Raw, ...]) -> list[Raw]:
-        """`compute` for each lane, in a loop: its code is long, and the scalar code is the shortest."""
-        builder = self.builder
-        index = ir.IntType(32)
-        before, loop, after = builder.block, builder.append_basic_block("lane"), builder.append_basic_block("lanes.done")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        lane = builder.phi(index)
-        lane.add_incoming(index(0), before)
-        vectors = [builder.phi(value.type) for value in start]
-        scalar = LlvmLanes(builder, self.bits, None, self.has_fma, self.has_round, self.may_scale)
-        found = compute(scalar, builder.extract_element(operand, lane))
-        updated = [builder.insert_element(vector, value, lane) for vector, value in zip(vectors, found, strict=True)]
-        following = builder.add(lane, index(1))
-        lane.add_incoming(following, builder.block)
-        for vector, initial, value in zip(vectors, start, updated, strict=True):
-            vector.add_incoming(initial, before)
-            vector.add_incoming(value, builder.block)
-        builder.cbranch(builder.icmp_unsigned("<", following, index(self.count)), loop, after)
-        builder.position_at_end(after)
-        return updated

@@ -62,7 +62,7 @@ def quarter_turns(x: Real) -> tuple[Integer, Pair]:
     count, high, low = _float32(x) if x.lanes.bits == 32 else _float64(x)
 
     big = abs(x) > _LIMIT[x.lanes.bits]
-    raws = x.lanes.where_rare(big.raw, x.raw, _long_way, (count.raw, high.raw, low.raw))
+    raws = x.lanes.where_rare("quarter_turns", big.raw, x.raw, _long_way, (count.raw, high.raw, low.raw))
     count, high, low = (Real(x.lanes, raw) for raw in raws)
     return (count + shifter(x.lanes.bits)).bits(), (high, low)
 
@@ -71,7 +71,7 @@ def quarter_turns_wide(x: Real) -> tuple[Integer, Real]:
     """The same for float32 x, with r in float64."""
     count, r = _float32_wide(x)
     big = abs(x) > _LIMIT[32]
-    count_raw, r_raw = x.lanes.where_rare(big.raw, x.raw, _long_way_wide, (count.raw, r.raw))
+    count_raw, r_raw = x.lanes.where_rare("quarter_turns_wide", big.raw, x.raw, _long_way_wide, (count.raw, r.raw))
     return (Real(x.lanes, count_raw) + shifter(32)).bits(), Real(r.lanes, r_raw)
 
 
