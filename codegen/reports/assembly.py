@@ -111,11 +111,13 @@ def _usual(lines: list[str]) -> list[str]:
 
 
 def _loops(lines: list[str]) -> list[tuple[int, int]]:
-    """The first and the last line of each loop, from its label to the last jump back."""
+    """The first and the last line of each loop, from its label to the last jump back; calls of what few lanes need stand behind it."""
     labels = {found[1]: place for place, line in enumerate(lines) if (found := _LABEL.match(line))}
     ends: dict[int, int] = {}
+    rare = False
     for place, line in enumerate(lines):
-        jump = _JUMP.match(line)
+        rare = (rare or rare_paths.PREFIX in line) and not _LABEL.match(line)
+        jump = None if rare else _JUMP.match(line)
         if jump and labels.get(jump[1], place) < place:
             ends[labels[jump[1]]] = place
     return list(ends.items())

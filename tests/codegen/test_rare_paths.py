@@ -106,6 +106,13 @@ def test_what_does_not_change_is_loaded_before_the_loop_around_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["x86-64", "x86-64-v4"])
+def test_calls_from_behind_a_loop_make_no_loops(name: str) -> None:
+    compiled = of_schedule(in_lanes("float64"), target(name)).program().compiled
+    whole, *rest = read(render(compiled.source, compiled.machine, "asm")).loops
+    assert whole.share == 1 and len(rest) <= 2  # that of the last elements, and that around both
+
+
+@pytest.mark.parametrize("name", ["x86-64", "x86-64-v4"])
 def test_it_is_no_hot_loop(name: str) -> None:
     plain = tl.Schedule(in_lanes("float64", tl.sin).outputs)
     compiled = of_schedule(plain, target(name)).program().compiled
