@@ -32,8 +32,7 @@ from tensorlang.codegen.lowering.passes.vectors import distribute, narrow
 from tensorlang.codegen.target import Target
 from tensorlang.ir import Expr, Nest, SplitRelation
 from tensorlang.ir.traverse import map_expressions, shared
-from tensorlang.schedules.legality.budget import MAX_EMITTED, MAX_INSTRUCTIONS
-from tensorlang.schedules.legality.code_size import instructions
+from tensorlang.schedules.legality.budget import MAX_EMITTED, MAX_INSTRUCTIONS, too_much
 
 VERSIONS: Final = (frozenset({"hoist", "rows_counted", "interiors"}), frozenset({"hoist", "interiors"}), frozenset[str]())
 """Passes that make versions of a nest, which are faster and need not be: all, or fewer where what they make together is too much code."""
@@ -43,7 +42,7 @@ def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambd
     """The nest ready for `emit`. `watch` is called with the name and the result of every pass."""
     made = _lowered(nest, target, watch, VERSIONS[0])
     for fewer in VERSIONS[1:]:
-        if instructions(made.body, target.vector_bits) <= MAX_EMITTED:
+        if too_much(made, MAX_EMITTED, target.vector_bits) is None:
             break
         made = _lowered(nest, target, watch, fewer)
     return made
@@ -91,7 +90,7 @@ def _versioned(nest: Nest, target: Target) -> Nest:
 
 def _within_limits(versions: Nest, nest: Nest, target: Target) -> Nest:
     """The versions of a nest, where they are not too much code."""
-    return versions if instructions(versions.body, target.vector_bits) <= MAX_INSTRUCTIONS else nest
+    return versions if too_much(versions, MAX_INSTRUCTIONS, target.vector_bits) is None else nest
 
 
 def _with_equal_nodes_shared(nest: Nest) -> Nest:

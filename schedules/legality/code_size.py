@@ -84,13 +84,15 @@ def function_size(call: Call, dtype: DType) -> int:
 class StatementSize:
     """A statement of a nest: instructions of one copy of it, and the loops that make copies, with how many each makes.
 
-    `choices` is how deep choices between reads stand in one another.
+    `choices` is how deep choices between reads stand in one another, `loop` the innermost loop around that makes none: what stands in one
+    of them is code in a row.
     """
 
     stage: str
     size: float
     copies: tuple[tuple[str, int], ...]
     choices: int = 0
+    loop: str = ""
 
     @property
     def total(self) -> float:
@@ -102,16 +104,17 @@ class StatementSize:
 
 
 class _Context(NamedTuple):
-    """What stands around a statement: loops that copy it, and its lanes."""
+    """What stands around a statement: loops that copy it, its lanes, and the innermost loop that does not."""
 
     register: int
     copies: tuple[tuple[str, int], ...] = ()
     lanes: Lanes = NO_LANES
+    loop: str = ""
 
     @property
     def once(self) -> _Context:
-        """The same without what copies it."""
-        return self._replace(copies=())
+        """The same without what copies it, and where it stands."""
+        return self._replace(copies=(), loop="")
 
     @property
     def written_out(self) -> frozenset[str]:
@@ -160,16 +163,16 @@ def _parts(stmt: Stmt, derived: DerivedAxes, around: _Context) -> Iterator[State
     match stmt:
         case Store():
             size, choices = _stored(Identity((stmt,)), around.once)
-            yield StatementSize(stmt.stage, size, around.copies, choices)
+            yield StatementSize(stmt.stage, size, around.copies, choices, around.loop)
         case Prefetch():
-            yield StatementSize(stmt.buffer.name, 2, around.copies)
+            yield StatementSize(stmt.buffer.name, 2, around.copies, loop=around.loop)
         case Block(body):
             for part in body:
                 yield from _parts(part, derived, around)
         case If(cond, then, orelse):
             if not axes_of(cond) <= around.written_out or reads_data(cond):  # else it is known where it is emitted
                 size, choices = _found(Identity((cond,)), around.once)
-                yield StatementSize("", 1 + size, around.copies, choices)
+                yield StatementSize("", 1 + size, around.copies, choices, around.loop)
             yield from _parts(then, derived, around)
             if orelse is not None:
                 yield from _parts(orelse, derived, around)
@@ -186,13 +189,14 @@ def _looped(stmt: For, derived: DerivedAxes, around: _Context) -> Iterator[State
     if stmt.kind == "vector" and not around.lanes.number:
         around = around._replace(lanes=Lanes(stmt.loop, extent or 1, derived.over((stmt.loop,))))
     elif stmt.kind == "tensor":  # one instruction, or loops
-        yield StatementSize("", 10, around.copies)
+        yield StatementSize("", 10, around.copies, loop=around.loop)
     elif stmt.kind == "unroll":
         around = around._replace(copies=(*around.copies, (stmt.loop, extent or 1)))
     else:
         literal = isinstance(stmt.lo, Const) and isinstance(stmt.hi, Const)
         size, choices = (0.0, 0) if literal else _found(Identity((stmt.lo, stmt.hi)), around.once)
-        yield StatementSize("", 6 + size, around.copies, choices)
+        yield StatementSize("", 6 + size, around.copies, choices, around.loop)
+        around = around if extent == 1 else around._replace(loop=stmt.loop)  # of one iteration LLVM makes code in a row
     split = derived.splits.get(stmt.loop)
     if split is not None and _has_rest(split):
         around = around._replace(copies=(*around.copies, (split.inner, _TILES)))

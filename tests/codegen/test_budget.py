@@ -17,7 +17,8 @@ from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import target
 from tensorlang.ir import FuseRelation, Nest, Relation, SplitRelation, const
 from tensorlang.ir.functions import FUNCTIONS
-from tensorlang.schedules.legality.budget import MAX_INSTRUCTIONS
+from tensorlang.schedules.directives.loop_kinds import Vectorize
+from tensorlang.schedules.legality.budget import MAX_INSTRUCTIONS, too_much
 from tensorlang.schedules.legality.code_size import FUNCTIONS as COUNTED, growth, instructions, parts
 from tensorlang.schedules.legality.derived_axes import DerivedAxes
 from tensorlang.schedules.strategies import choose
@@ -313,3 +314,32 @@ def test_a_loop_that_was_split_and_fused_again_and_again_is_looked_through_once(
         relations.append(FuseRelation(f"axis{turn + 1}", f"outer{turn}", f"inner{turn}", const(0), const(0), const(2)))
     found = DerivedAxes.of(relations).over(("axis40",))
     assert found == tuple(relations), "the axes that follow from others come first, as their steps are found from theirs"
+
+
+def stages(many: int, extent: int = 40) -> tl.Schedule:
+    """Loops beside one another, each of some 1,400 instructions."""
+    x = tl.placeholder((extent,), "float64", name="X")
+    body = lambda i, n: tuple(tl.pow(x[i] + n, 1.5 + k) for k in range(6))  # noqa: E731
+    made = [tl.compute((extent,), lambda i, n=n: body(i, n), name=f"Y{n}") for n in range(many)]
+    return tl.Schedule(tuple(output for stage in made for output in stage))
+
+
+def test_many_loops_may_be_four_times_as_much_code_as_one() -> None:
+    """Code in a row is what LLVM is slow at."""
+    assert estimated(stages(100).nest) > 3 * MAX_INSTRUCTIONS and too_much(stages(100).nest) is None
+    refused = too_much(stages(130).nest)
+    assert refused is not None and "instructions (at most 160000), most of them for 'Y0': an expression of " in refused
+
+
+def test_one_loop_may_not_however_many_stand_beside_it() -> None:
+    for beside in (0, 10):
+        error = stages(1 + beside).can("unroll", "Y0.i").error
+        assert error is not None and error.code == "TL-S202" and "copies 40 by 'i'" in error.reason
+    assert stages(10, 20).can("unroll", "Y0.i")
+
+
+def test_a_function_that_few_lanes_need_counts_nothing_where_it_is_called() -> None:
+    x = tl.placeholder((1000,), "float64", name="X")
+    made = [tl.compute((1000,), lambda i, n=n: tuple(tl.sin((k + n) * x[i]) for k in range(1, 7)), name=f"Y{n}") for n in range(12)]
+    s = default_schedule(tuple(output for stage in made for output in stage), target("x86-64-v3"), threads=1)
+    assert sum(isinstance(step, Vectorize) for step in s.directives) == 12 and not s.faults
