@@ -166,23 +166,24 @@ def default_schedule(outputs: object, target: Target, constants: frozenset[str] 
     try:
         strategy = choose(outputs, target, get_threads() if threads is None else threads, constants)
         chosen = strategy.schedule(strategy.default)
-        return chosen if _stays_small(chosen.nest, target) else Schedule(outputs)
+        reason = _too_much_lowered(chosen.nest, target)
+        return chosen if reason is None else _unscheduled(outputs, Fault("", "the default schedule", TOO_MUCH_CODE, reason))
     except ScheduleError as error:
         if error.code != TOO_MUCH_CODE:
             raise
-        return Schedule(outputs)  # an expression that is nearly too large by itself, and would be once it is vectorised
+        return _unscheduled(outputs, Fault.of("", error))  # nearly too large by itself, and so once it is vectorised
     except (TensorlangError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in a search for speed
         return plain_loops(outputs, error)
 
 
-def _stays_small(nest: Nest, target: Target) -> bool:
-    """Is a nest, which may be too much code only once it is lowered, none that is?"""
+def _too_much_lowered(nest: Nest, target: Target) -> str | None:
+    """Why a nest is too much code, as it may be only once it is lowered; None where it is not."""
     if too_much(nest, MAX_EMITTED / MOST_GROWTH) is None:
-        return True
+        return None
     _looked_at.last = nest, target, lower(nest, target)
-    return too_much(_looked_at.last[2], MAX_EMITTED, target.vector_bits) is None
+    return too_much(_looked_at.last[2], MAX_EMITTED, target.vector_bits)
 
 
 def _lowered(nest: Nest, target: Target) -> Nest:
@@ -194,10 +195,15 @@ def _lowered(nest: Nest, target: Target) -> Nest:
 
 def plain_loops(outputs: object, error: Exception) -> Schedule:
     """The loops as they are written, where a strategy broke: a fault of ours costs speed, and not the kernel. The schedule tells of it."""
+    schedule = _unscheduled(outputs, Fault("", "the choice of a schedule", "internal", f"{type(error).__name__}: {error}"))
+    _log.warning("%s keeps its plain loops, since the choice of a schedule failed; please report this", schedule.nest.name, exc_info=error)
+    return schedule
+
+
+def _unscheduled(outputs: object, fault: Fault) -> Schedule:
+    """The loops as they are written, and why."""
     schedule = Schedule(outputs)
-    name = schedule.nest.name
-    _log.warning("%s keeps its plain loops, since the choice of a schedule failed; please report this", name, exc_info=error)
-    schedule.faults = (Fault(name, "the choice of a schedule", "internal", f"{type(error).__name__}: {error}"),)
+    schedule.faults = (replace(fault, stage=schedule.nest.name),)
     return schedule
 
 

@@ -1,14 +1,15 @@
-"""What a strategy tried and was refused: a fault of the strategy's, since it asks where a step may be illegal."""
+"""What a strategy tried and was refused: a fault of the strategy's, since it asks where a step may be illegal, or a limit that it met."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from tensorlang.errors import ScheduleError
 
 TOO_MUCH_CODE: Final = "TL-S202"
-"""The refusal for the budget of instructions. It is no fault: how much code a step makes is known when it is tried."""
+"""The refusal for the budget of instructions: no fault of a strategy's, since how much code a step makes is known when it is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +30,8 @@ class Fault:
 
     def __str__(self) -> str:
         return f"{self.stage} keeps its plain loops: {self.step or 'a step'} was refused, {self.code}: {self.reason}"
+
+
+def unforeseen(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    """Those that a strategy should have asked about: all but the refusals for too much code."""
+    return tuple(fault for fault in faults if fault.code != TOO_MUCH_CODE)

@@ -5,11 +5,11 @@ Where stages are placed in groups, the same tiles are ways to run a stage wherev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang.errors import ScheduleError
-from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
+from tensorlang.schedules.faults import Fault, unforeseen
 from tensorlang.schedules.model.parts import Part, paths
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import owner
@@ -110,14 +110,8 @@ def with_consumers(s: Schedule, found: Mapping[str, TileStrategy | None]) -> tup
                 fits = perfectly_nested(s.nest, tile.stage) and candidate.can_fuse(s)
                 tiles[name] = candidate if fits else tile
             except ScheduleError as error:
-                faults += unexpected(name, error)
+                faults += unforeseen((Fault.of(name, error),))  # else the tile is as it would be without
     return tiles, tuple(faults)
-
-
-def unexpected(stage: str, error: ScheduleError) -> Iterator[Fault]:
-    """The fault of a refused step, unless it would make too much code: such a stage is built as it is written."""
-    if error.code != TOO_MUCH_CODE:
-        yield Fault.of(stage, error)
 
 
 def made_of_constants(infos: Iterable[StageInfo], constants: frozenset[str]) -> frozenset[str]:

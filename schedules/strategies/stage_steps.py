@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from tensorlang.errors import ScheduleError
 from tensorlang.ir.mentions import mentions
+from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config
-from tensorlang.schedules.strategies import stage_kinds
 from tensorlang.schedules.strategies.analysis.stages import perfectly_nested
 from tensorlang.schedules.strategies.placements.choices import Placements
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks
@@ -56,7 +56,7 @@ class StageSteps:
             try:
                 done = self._scheduled(name, trial, config, alone=alone)
             except ScheduleError as error:
-                s.faults += tuple(stage_kinds.unexpected(name, error))
+                s.faults += (Fault.of(name, error),)
                 continue
             if done:
                 s = trial
@@ -101,6 +101,6 @@ def _with_sums(s: Schedule, sums: Mapping[str, RowSum]) -> Schedule:
     try:
         schedule_sums(trial, tuple(sums.values()))
     except ScheduleError as error:
-        s.faults += tuple(stage_kinds.unexpected(next(iter(sums)), error))
+        s.faults += (Fault.of(next(iter(sums)), error),)
         return s
     return trial

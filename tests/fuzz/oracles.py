@@ -30,6 +30,7 @@ from tensorlang.lowering.program import LoweredProgram
 from tensorlang.schedules import catalogue, trace as trace_of_steps
 from tensorlang.schedules.directives.narrow import Narrow
 from tensorlang.schedules.directives.separate import Separate
+from tensorlang.schedules.faults import unforeseen
 from tensorlang.schedules.strategies import choose
 from tensorlang.semantics.nest_interpreter import run_nest
 from tests.broken import broken
@@ -307,9 +308,9 @@ def _alike(one: Any, other: Any, *, rough: bool) -> bool:
 
 
 def without_faults(schedule: Any) -> Any:
-    """A strategy's schedule. Raises `Wrong` where a step of the strategy's was refused: it has to ask before."""
-    if schedule.faults:
-        raise Wrong("strategy", "; ".join(map(str, schedule.faults)))
+    """A strategy's schedule. Raises `Wrong` where a step of the strategy's was refused, but for too much code: it has to ask before."""
+    if faults := unforeseen(schedule.faults):
+        raise Wrong("strategy", "; ".join(map(str, faults)))
     return schedule
 
 

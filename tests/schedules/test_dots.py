@@ -11,6 +11,7 @@ import pytest
 import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
+from tensorlang.schedules.faults import unforeseen
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.program import ProgramStrategy
@@ -73,7 +74,7 @@ def test_every_point_of_the_space_is_a_schedule() -> None:
         found.append("tensor" in str(s))
         copies = config["rows"] * config["vectors"] * config["unroll"]
         assert found[-1] or 4 * copies > 256, config  # its code may be too long: plain loops
-        assert not s.faults
+        assert not unforeseen(s.faults)
     assert sum(found) > 9
 
 

@@ -14,7 +14,7 @@ from tensorlang.codegen.target import target
 from tensorlang.errors import ScheduleError
 from tensorlang.schedules.directives.loop_kinds import Parallel, Vectorize
 from tensorlang.schedules.directives.reverse_compute_inline import ReverseComputeInline
-from tensorlang.schedules.faults import Fault
+from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault, unforeseen
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.contractions.micro_kernel import LanewiseProducts
@@ -221,14 +221,38 @@ def test_a_sorting_network_is_not_written_into_one_expression(dtype: str) -> Non
         network = tl.compute((4, 32), exchanged, name="N")
     median = tl.compute((4,), lambda q: network[q, 16], name="M")
     given = np.random.default_rng(0).integers(0, 200, (4, 32)).astype(dtype)
-    assert default(median).faults == ()
+    assert not unforeseen(default(median).faults)
     np.testing.assert_array_equal(tl.build(median)(given), np.sort(given, 1)[:, 16])
 
 
 def test_a_default_that_is_too_much_code_once_it_is_lowered_gives_way_to_plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compilation, "MAX_EMITTED", 100)
     s = compilation.default_schedule(matmul(64, 64, 64), target("znver4"))
-    assert (s.directives, s.faults) == ((), ())
+    (fault,) = s.faults
+    assert (s.directives, fault.stage, fault.code) == ((), "C", TOO_MUCH_CODE)
+    assert str(fault).startswith("C keeps its plain loops: the default schedule was refused, TL-S202: the code would be about ")
+
+
+def powers(terms: int) -> tl.Tensor:
+    """Little to write down, and much code."""
+    x = tl.placeholder((64,), "float64", name="X")
+    made: tl.Tensor = tl.compute((64,), lambda i: sum(((x[i] ** (0.5 + n)) ** 1.25 for n in range(terms)), start=x[i]), name="Y")
+    return made
+
+
+def test_a_stage_whose_lanes_are_too_much_code_is_told_of() -> None:
+    large = powers(60)
+    s = default(tl.compute((64,), lambda i: tl.sqrt(large[i]), name="S"))
+    (fault,) = s.faults
+    assert str(fault).startswith("Y keeps its plain loops: s.vectorize('Y.i_i') was refused, TL-S202: the code would be about ")
+    assert [step.loop for step in s.directives if isinstance(step, Vectorize)] == ["S.i_i"]
+
+
+def test_of_vectors_that_are_too_much_code_together_there_is_one() -> None:
+    strategy = choose(powers(30), target("x86-64-v3"), 1)
+    s = strategy.schedule(strategy.default)
+    assert strategy.default["vectors"] > 1 and not s.faults
+    assert "s.split('Y.i', 4, tail='peel')" in repr(s) and isinstance(s.directives[-1], Vectorize)
 
 
 def test_a_product_inside_the_steps_of_a_scan_has_lanes_along_its_result() -> None:

@@ -15,9 +15,10 @@ from typing import Any
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import Axis, For
 from tensorlang.ir.traverse import axes_of, reads_data
+from tensorlang.schedules.directive import Directive
 from tensorlang.schedules.directives.loop_kinds import Unroll, Vectorize
 from tensorlang.schedules.directives.peel import Peel
-from tensorlang.schedules.faults import TOO_MUCH_CODE
+from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
@@ -245,7 +246,21 @@ class RowVectors:
         return tuple(count for count in short if count & (count - 1) == 0 or count * self.lanes == extent or count == self.period)
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
-        """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
+        """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads.
+
+        Where vectors in flight are too much code, there is one of them; where that is too much, the schedule tells of it.
+        """
+        before, vectors = len(s.directives), f"{prefix}vectors"
+        refused = self._appended(s, config, prefix, alone=alone)
+        if refused is not None and config[vectors] > 1:
+            s.undo(len(s.directives) - before)
+            refused = self._appended(s, {**config, vectors: 1}, prefix, alone=alone)
+        if refused is not None:
+            s.faults += (Fault.of(self.stage.name, refused),)
+
+    def _appended(self, s: Schedule, config: Mapping[str, Any], prefix: str, *, alone: bool) -> ScheduleError | None:
+        """Append the directives of a point; the refusal of lanes that are too much code."""
+        refused = None
         outermost = next(iter(standing(s.nest, self.stage)), None)
         if (
             self.vector is not None
@@ -275,13 +290,14 @@ class RowVectors:
                 if config.get(f"{prefix}planes"):
                     outermost = planes_around(s, self.stage.name, self.planes, inner) or outermost
                 if not (config.get(f"{prefix}phases") and vectorize_phases(s, inner, self.phases.count)):
-                    s.attempt(Unroll(inner) if in_turn else Vectorize(inner))
+                    refused = _too_much(s, Unroll(inner) if in_turn else Vectorize(inner))
             if config.get(f"{prefix}stream"):
                 stream(s, self.stage)
             if config.get(f"{prefix}prefetch"):
                 ask_ahead(s, reading, self.far, config[f"{prefix}prefetch"], self.extent, width)
         if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None:
             parallelize(s, outermost, self.threads)
+        return refused
 
     def _may_meet(self, s: Schedule, loop: str, width: int) -> bool:
         """May lanes write to the same place, as a scatter's where data tells it?"""
@@ -344,3 +360,9 @@ class RowVectors:
                     return
                 if rounds(self.stage.store) and self.stage.ragged.bounded.isdisjoint(reduced):  # data tell a range: mostly a short one
                     sum_in_blocks(s, tile, reduced, BLOCK)
+
+
+def _too_much(s: Schedule, step: Directive) -> ScheduleError | None:
+    """Apply a directive if it is accepted; the refusal of one that makes too much code."""
+    error = None if s.attempt(step) else s.can(step).error
+    return error if error is not None and error.code == TOO_MUCH_CODE else None
