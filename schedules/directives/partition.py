@@ -12,7 +12,7 @@ Conditions that bound the loop from above, or from below (`k >= i`, whose iterat
 The bounds of `k` are over the loops outside of `across` alone, so the iterations of `across` may share them: in blocks of a triangular
 solution, or of a factorisation, the part of a sum that no element of the block is in. `fission(..., after="k")` takes it out of the block.
 
-Legal always, for a serial loop whose conditions are linear: the order of iterations stays.
+Legal always, for a serial loop whose conditions are linear: the order of iterations stays. The bounds may not depend on a lane.
 """
 
 from __future__ import annotations
@@ -75,6 +75,10 @@ class Partition(Directive):
         highs = [bound.end for bound in bounds if not bound.from_below]
         start = extremum("min", [extremum("max", [loop.lo, *lows], facts), loop.hi], facts) if lows else loop.lo
         end = extremum("max", [extremum("min", [loop.hi, *highs], facts), start], facts) if highs else loop.hi
+        lanes = {part.loop for part in around if part.kind in ("vector", "tensor")}
+        if not lanes.isdisjoint(closure(nest, axes_of(start) | axes_of(end))):
+            hint = f"partition it before, or across={short(min(lanes))!r}"
+            raise Refusal("TL-S104", f"the bounds of {short(self.loop)!r} would depend on the lane; {hint}", loop=self.loop)
         names, relations = FreshNames.of(nest), list(nest.relations)
 
         def rest(label: str, lo: Expr, hi: Expr) -> Stmt:

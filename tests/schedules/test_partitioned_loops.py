@@ -113,6 +113,17 @@ def test_misuse_is_refused() -> None:
     assert code_and_reason(s, "partition", "Y.k")[0] == "TL-S005"
 
 
+def test_bounds_that_would_follow_a_lane_are_refused() -> None:
+    """Lanes run one loop together; over all of them the bounds may be."""
+    s = tl.Schedule(triangular(24))
+    lane = s.split("Y.i", 8)[1]
+    s.vectorize(lane)
+    code, reason = code_and_reason(s, "partition", "Y.k")
+    assert code == "TL-S104" and "partition it before, or across='i_i'" in reason
+    s.partition("Y.k", across=lane)
+    check(s)
+
+
 def test_fission_after_a_loop_that_is_not_there_is_refused() -> None:
     s = tl.Schedule(solved(9))
     assert code_and_reason(s, "fission", "X.j", after="X.i") == ("TL-S105", "'i' does not stand directly in 'j'")
