@@ -61,7 +61,7 @@ class Frame:
     hands over nothing), `limits` what dims can be, `stored` are the values of the statement and `beside` what it reads by lanes evenly
     apart, once somebody asks (see `spans`), `chunks` the copies that the statement is one of (see `neighbours`), `counters` are those of
     parallel loops, which run one after the other (see `shares`), `natural` are the loop variables that are never negative, and `asked` says
-    that the values of the condition around are those that are there: nothing was stored since.
+    that the values of the condition around are those that are there: nothing was stored since. `copied` are the loops that are written out.
     """
 
     target: Target
@@ -95,6 +95,7 @@ class Frame:
     counters: Value | None = None
     natural: frozenset[str] = frozenset()
     asked: bool = False
+    copied: frozenset[str] = frozenset()
 
     def fresh(self) -> None:
         """Forget the values of the statement before: a store may have changed what they read; but not those of a condition just asked."""

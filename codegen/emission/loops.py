@@ -57,10 +57,11 @@ def counted(frame: Frame, name: str, lo: Value, hi: Value, body: Body) -> None:
 def unrolled(frame: Frame, loop: ir.For, body: Body) -> None:
     """Every iteration written out. Raises `InternalError` where their number is not known."""
     extent = _known_extent(frame, loop)
-    around, frame.chunks = frame.chunks, chunks_of(loop)
+    around = frame.chunks, frame.copied
+    frame.chunks, frame.copied = chunks_of(loop), frame.copied | {loop.loop}
     with frame.loop():
         _written_out(frame, loop.loop, _base(frame, loop), extent, body)
-    frame.chunks = around
+    frame.chunks, frame.copied = around
 
 
 def _written_out(frame: Frame, name: str, first: Polynomial, count: int, body: Body) -> None:

@@ -76,10 +76,11 @@ def _condition(frame: Frame, stmt: ir.If) -> None:
     elif lanes_of(cond):
         mask = frame.mask
         frame.asked = True
-        _under(frame, stmt.then, both(builder, mask, cond))
+        shared = bool(frame.copied - axes_of(stmt.cond))
+        _under(frame, stmt.then, both(builder, mask, cond), shared=shared)
         frame.asked = False
         if stmt.orelse is not None:
-            _under(frame, stmt.orelse, both(builder, mask, unary(builder, "not", BOOL, cond)))
+            _under(frame, stmt.orelse, both(builder, mask, unary(builder, "not", BOOL, cond)), shared=shared)
     elif stmt.orelse is None:
         with builder.if_then(cond), frame.branch():
             statement(frame, stmt.then)
@@ -91,9 +92,13 @@ def _condition(frame: Frame, stmt: ir.If) -> None:
                 statement(frame, stmt.orelse)
 
 
-def _under(frame: Frame, stmt: ir.Stmt, mask: Value) -> None:
-    """A statement in the lanes of `mask`, which lie within the current ones."""
-    some = any_lane(frame.builder, mask) if known(mask) is not None or _has_uniform(frame, stmt) else None
+def _under(frame: Frame, stmt: ir.Stmt, mask: Value, *, shared: bool) -> None:
+    """A statement in the lanes of `mask`, which lie within the current ones.
+
+    What all lanes touch alike stands in a branch for where one is on, but for what exists anyway where copies have the same mask
+    (`shared`): in branches they would share nothing of what they compute.
+    """
+    some = any_lane(frame.builder, mask) if known(mask) is not None or _has_uniform(frame, stmt, sure=not shared) else None
     if some is None:
         with frame.masked(mask):
             statement(frame, stmt)
@@ -105,10 +110,10 @@ def _under(frame: Frame, stmt: ir.Stmt, mask: Value) -> None:
             statement(frame, stmt)
 
 
-def _has_uniform(frame: Frame, stmt: ir.Stmt) -> bool:
-    """Whether a statement touches an element whose index does not speak of the lane, and that may not exist."""
+def _has_uniform(frame: Frame, stmt: ir.Stmt, *, sure: bool) -> bool:
+    """Whether a statement touches an element whose index does not speak of the lane; also one that exists (`sure`)."""
     for part in statements(stmt):
-        indices = [load.index for expr in expressions(part) for load in loads_of(expr) if not load.exists]
+        indices = [load.index for expr in expressions(part) for load in loads_of(expr) if sure or not load.exists]
         if isinstance(part, ir.Store):
             indices.append(part.index)
         if any(not any(frame.lane_axis in axes_of(place) for place in index) for index in indices):

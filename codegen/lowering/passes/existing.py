@@ -4,13 +4,15 @@
         Y[i, j] = select((i + j) % 2 == 0, X[i, j], X[i, j + 1])      and the condition chooses
 
 A load under a mask costs more than one of all lanes, and where an element has fewer than 32 bits and vectors have no masks each lane is a
-branch. Where data say which element it is, or conditions alone keep it inside, lanes that are off read nothing. An element that all lanes
-read under a mask is read whether one is on or not: else that would be asked first.
+branch. Where data say which element it is, or conditions alone keep it inside, lanes that are off read nothing. Of copies that
+share a mask an element that all lanes read is read whether one is on or not: else that would be asked first, and copies that stand in
+branches share nothing of what they compute.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from tensorlang.algebra.bounds import negated
 from tensorlang.codegen.lowering.passes.known import Known, of_axes
@@ -20,23 +22,38 @@ from tensorlang.ir.traverse import axes_of, map_own_expressions, map_statements,
 
 def existing(nest: Nest) -> Nest:
     """The nest with such loads told, of those in vector loops."""
-    return replace(nest, body=_told(nest.body, Known(), frozenset()))
+    return replace(nest, body=_told(nest.body, Known(), _Around()))
 
 
-def _told(stmt: Stmt, known: Known, lanes: frozenset[str]) -> Stmt:
+class _Around(NamedTuple):
+    """The vector loops around a statement, the loops that copy it, and whether a mask is around that some of its copies share."""
+
+    lanes: frozenset[str] = frozenset()
+    copies: frozenset[str] = frozenset()
+    shared: bool = False
+
+
+def _told(stmt: Stmt, known: Known, around: _Around) -> Stmt:
     match stmt:
+        case For(kind="vector"):
+            within, around = known.inside(stmt), around._replace(lanes=around.lanes | {stmt.loop})
+            return map_statements(stmt, lambda part: _told(part, within, around))
         case For(kind=kind):
-            within, own = known.inside(stmt), lanes | {stmt.loop} if kind == "vector" else lanes
-            return map_statements(stmt, lambda part: _told(part, within, own))
+            within = known.inside(stmt)
+            around = around._replace(copies=around.copies | {stmt.loop}) if kind == "unroll" else around
+            return map_statements(stmt, lambda part: _told(part, within, around))
         case If(cond, then, orelse):  # of lanes it is a mask
-            masked = bool(axes_of(cond) & lanes) or reads_data(cond)
+            masked = bool(axes_of(cond) & around.lanes) or reads_data(cond)
             yes, no = (known, known) if masked else (known.under(of_axes(cond)), known.under(of_axes(negated(cond))))
-            return replace(stmt, then=_told(then, yes, lanes), orelse=None if orelse is None else _told(orelse, no, lanes))
+            around = around._replace(shared=around.shared or (masked and bool(around.copies - axes_of(cond))))
+            return replace(stmt, then=_told(then, yes, around), orelse=None if orelse is None else _told(orelse, no, around))
         case Store():
-            some = frozenset[str]() if _chooses(stmt) else lanes
-            return map_own_expressions(stmt, lambda expr: _with_existing(expr, known, some)) if lanes else stmt
+            if not around.lanes or not (around.shared or _chooses(stmt)):
+                return stmt
+            but = frozenset[str]() if _chooses(stmt) else around.lanes
+            return map_own_expressions(stmt, lambda expr: _with_existing(expr, known, but))
         case _:
-            return map_statements(stmt, lambda part: _told(part, known, lanes))
+            return map_statements(stmt, lambda part: _told(part, known, around))
 
 
 def _chooses(store: Store) -> bool:

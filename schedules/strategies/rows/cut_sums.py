@@ -4,7 +4,8 @@
 
 The last tile of each is a part of one, so that a wide tile is mostly lost; where operands do not follow memory, lanes under a mask are
 picked out of it one by one, and a sum of single numbers may be faster than all of them. So it may be where the newest element of the sum is
-one that was just written. The cost model weighs these, with what stands around the sum.
+one that was just written. The cost model weighs these, with what stands around the sum; parts of vectors have to be faster by more than it
+is sure of.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, beside_others, numbered
+from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 
@@ -42,5 +44,8 @@ def cut_sum(rows: RowVectors, plain: Sequence[Part], machine: Processor) -> RowV
             found.mark(found.split(vector.loop, count * parted.lanes, parted.lanes)[1], "vector")
         return estimated(numbered(beside_others(found, plain)), machine.core).seconds
 
-    best = min((0, *parted.counts), key=seconds)
+    known = {count: seconds(count) for count in (0, *parted.counts)}
+    best = min(known, key=known.__getitem__)
+    whole = min((count for count in known if count % PARTS == 0), key=known.__getitem__)
+    best = best if known[best] < OTHER_WAY * known[whole] else whole
     return replace(parted, apart=not best, wanted=best or None)
