@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import tensorlang as tl
 from bench.programs import engines, halide as pipelines, two_threads
 from bench.programs.__main__ import Part, Row, left_out, line, means, page
+from bench.programs.families import FAMILIES
 from bench.programs.known import PROGRAMS
 from bench.programs.photographs import photograph
 from bench.programs.program import Program
@@ -146,6 +148,22 @@ def test_a_program_without_a_form_is_named_once_with_its_reason() -> None:
         "torch.compile took no part in lost, near: a long loop",
     ]
     assert "| `alone` | 1000 | none | none |  | 0.10 |" in page(rows, ABOUT, ("jax", "torch"))
+
+
+def test_every_program_is_of_one_family() -> None:
+    assert sorted(name for family in FAMILIES for name in family.names) == sorted(program.name for program in PROGRAMS)
+
+
+def test_families_are_judged_by_their_goals() -> None:
+    """By default, and where programs were tuned by what that found, on a section of its own."""
+    rows = [replace(ROWS[0], name="blur"), replace(ROWS[1], name="heat")]
+    text = page(rows, ABOUT, ("numba",))
+    assert "### Programs without a schedule on" in text
+    assert "| images | 0.9, none below 0.70 | 1 | 2.00 | 2.00 | yes |" in text
+    assert "| stencils in time | 1.2 | 1 | 0.50 | 0.50 | **no** |" in text
+    text = page([replace(row, tuned=1e-3, tuned_ratio=1.05) for row in rows], ABOUT, ("numba",))
+    assert "### Programs that were tuned on" in text
+    assert "| images | 1.1, none below 0.95 | 1 | 1.05 | 1.05 | **no** |" in text
 
 
 def test_a_row_on_the_screen_has_every_ratio() -> None:

@@ -24,6 +24,7 @@ import tensorlang as tl
 from bench.peers.tables import table
 from bench.programs import engines, two_threads
 from bench.programs.engines import PEERS, Call
+from bench.programs.families import summary
 from bench.programs.known import PROGRAMS
 from bench.programs.program import Program
 from bench.programs.timing import ratio, same, turns
@@ -122,19 +123,28 @@ def left_out(rows: Sequence[Row]) -> Iterator[str]:
         yield f"{PEERS[name].title} took no part in {', '.join(row.name for row in rows if row.absent.get(name) == why)}: {why}"
 
 
+def section(*, tuned: bool) -> str:
+    """What the section is about: defaults, or what the tuner found, of which there may be fewer."""
+    return "Programs that were tuned" if tuned else "Programs without a schedule"
+
+
 def page(rows: Sequence[Row], about: Mapping[str, Any], peers: Sequence[str]) -> str:
-    """The section of this machine: a line for each program, the slowest beside its best peer first."""
+    """The section of this machine: the families, and a line for each program, the slowest beside its best peer first."""
     rows = sorted(rows, key=lambda row: (row.ratio is None, row.ratio))
     ratios = [row.ratio for row in rows if row.ratio is not None]
+    tuned = [row.tuned_ratio for row in rows if row.tuned_ratio is not None]
     command = "python -m bench.programs --page" + ("" if list(peers) == ["numba"] else f" --peers {' '.join(peers)}")
     head = (
-        f"### Programs without a schedule on {name_of(about)}\n\n"
+        f"### {section(tuned=bool(tuned))} on {name_of(about)}\n\n"
         f"`{command}`, {datetime.now(UTC):%Y-%m-%d}: default schedules on one thread. Microseconds of the process's time, in turns; "
         "a ratio is the time of the best peer by ours.\n\n"
         f"{len(rows)} programs: geometric mean {statistics.geometric_mean(ratios):.2f}, least {min(ratios):.2f}, "
         f"{sum(ratio < 1 for ratio in ratios)} slower than the best peer. {'. '.join(means(rows))}.\n\n"
     )
     head += "".join(f"{line}.\n\n" for line in left_out(rows))
+    judged = {row.name: row.tuned_ratio if tuned else row.ratio for row in rows}
+    families = list(summary({name: found for name, found in judged.items() if found is not None}, tuned=bool(tuned)))
+    head += table(["family", "goal", "programs", "geomean", "least", "kept"], families) + "\n" if families else ""
     columns = {
         "program": [f"`{row.name}`" for row in rows],
         "tensorlang": [f"{row.ours * 1e6:.0f}" for row in rows],
@@ -142,7 +152,6 @@ def page(rows: Sequence[Row], about: Mapping[str, Any], peers: Sequence[str]) ->
         "ratio": [_shown(row.ratio) for row in rows],
         "seconds to build": [f"{row.build:.2f}" for row in rows],
     }
-    tuned = [row.tuned_ratio for row in rows if row.tuned_ratio is not None]
     if tuned:
         head += (
             f"Tuned (`--tune`, at most {TRIALS} trials): geometric mean {statistics.geometric_mean(tuned):.2f}, least {min(tuned):.2f}, "
@@ -200,7 +209,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--peers", nargs="+", default=["numba"], choices=[*PEERS, "all"], help="beside whom (default: numba)")
     parser.add_argument("--threads", action="store_true", help="what two threads gain as well")
-    parser.add_argument("--page", action="store_true", help="write the table of this machine")
+    parser.add_argument("--page", action="store_true", help="write the table of this machine; of what was tuned its own")
     options = parser.parse_args(arguments)
     if options.threads and len(os.sched_getaffinity(0)) < 2:
         parser.error("--threads needs two cores")
@@ -220,7 +229,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(*means(rows), *left_out(rows), sep="\n")
     if options.page:
         about = machine()
-        written(PAGE, {("figures", f"of programs without a schedule on {name_of(about)}"): page(rows, about, peers)})
+        about_what = section(tuned=bool(options.tune)).lower()
+        written(PAGE, {("figures", f"of {about_what} on {name_of(about)}"): page(rows, about, peers)})
     return 0
 
 
