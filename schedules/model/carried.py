@@ -72,13 +72,13 @@ def _apart(load: LinearAccess, store: LinearAccess, place: int, loop: str, insid
     read, written = load.terms[place], store.terms[place]
     if place in load.told or read.keys() & inside:
         return 0.0
-    each = written[loop].coefficient if loop in written else 0.0
-    steps = [(store.taps[0][place] - tap[place]) / each for tap in load.taps] if each else []
-    if read == written:
-        if not each or written[loop].period < math.inf:  # in place, or in a ring
-            return 0.0 if each or any(tap[place] == store.taps[0][place] for tap in load.taps) or len(written) > 1 else None
-        return min((step for step in steps if step >= 1), default=None)
-    return None if read.keys() - {loop} != written.keys() - {loop} else 0.0
+    if read != written:
+        return 0.0 if read.keys() - {loop} == written.keys() - {loop} else None
+    if loop not in written:
+        return 0.0 if any(tap[place] == store.taps[0][place] for tap in load.taps) else None
+    each, period, _ = written[loop]
+    steps = [(store.taps[0][place] - tap[place]) / each for tap in load.taps]
+    return 0.0 if period < math.inf else min((step for step in steps if step >= 1), default=None)  # in a ring any number
 
 
 def _way(placed: list[_Placed], machine: Machine) -> float | None:
@@ -86,13 +86,11 @@ def _way(placed: list[_Placed], machine: Machine) -> float | None:
     first, *others = placed
     found = dict.fromkeys(made(first.statement), _latency(first, machine))
     cycles: float | None = None
-    for place, other in enumerate(others):
+    for other in others:
         before = [found[name] for name in wanted(other.statement) if name in found]
-        if before:
-            cycles = max(before) + _latency(other, machine)
+        cycles = max(before) + _latency(other, machine) if before else None
+        if cycles is not None:
             found |= {name: max(cycles, found.get(name, 0.0)) for name in made(other.statement)}
-        elif place == len(others) - 1:
-            return None
     return cycles
 
 
