@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import tensorlang as tl
 from bench.programs.engines import results
 from bench.programs.known import PROGRAMS
 from bench.programs.timing import ratio, same, turns
-from tensorlang import kernels
+from tensorlang import Kernel, kernels
 
 LONG: Final = 1e-3
 """Seconds from which a program is worth two threads."""
@@ -79,14 +80,18 @@ def _gain(name: str) -> Gain | None:
     return Gain(ratio(samples["one"], samples["two"]), max(before, _fork()))
 
 
-def _fork() -> float:
-    """Seconds of a parallel loop that does nothing: the quickest of a few runs of many, one after the other."""
+@cache
+def _forks() -> Kernel:
     x = tl.placeholder((2,), name="x")
     s = tl.Schedule(tl.scan(lambda _, state: tl.compute((2,), lambda i: state[i] + 1, name="next"), x, FORKS, keep="last", name="forks"))
     s.parallel("next.i")
+    return tl.build(s)
+
+
+def _fork() -> float:
+    """Seconds of a parallel loop that does nothing: the quickest of a few runs of many, one after the other."""
     tl.set_threads(2)
-    kernel, given = tl.build(s), np.zeros(2, np.float32)
-    taken = []
+    kernel, given, taken = _forks(), np.zeros(2, np.float32), list[float]()
     for _ in range(5):
         start = time.perf_counter()
         kernel(given)

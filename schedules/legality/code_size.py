@@ -55,7 +55,7 @@ FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = {
     "isfinite": (5, 5),
 }  # fmt: skip
 """Instructions of a function in float32 and float64, on a machine that multiplies and adds in one."""
-_CONVERTED: Final = 5
+CONVERTED: Final = 5
 """Instructions that widen a vector to two of float64 and narrow them again."""
 _TILES: Final = 2
 """Copies of the body of a split that is peeled: for whole tiles, and for what is left."""
@@ -76,8 +76,12 @@ def function_size(call: Call, dtype: DType) -> int:
     exponent = whole_power(call)
     if exponent is None:
         return FUNCTIONS[call.function][dtype.bits == _WIDE]
-    products = abs(exponent).bit_length() + abs(exponent).bit_count() - 2
-    return _CONVERTED + 2 * (products + (exponent < 0))
+    return CONVERTED + 2 * (power_products(exponent) + (exponent < 0))
+
+
+def power_products(exponent: int) -> int:
+    """The products of a short power, by squares."""
+    return abs(exponent).bit_length() + abs(exponent).bit_count() - 2
 
 
 @dataclass(frozen=True, slots=True)

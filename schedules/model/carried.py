@@ -51,10 +51,10 @@ def _chains(placed: list[_Placed], loop: Loop, machine: Machine) -> Iterator[Cha
             if not store.writes or store.buffer.memory == "register":
                 continue
             for first, reader in enumerate(placed[:last]):
-                for distance in _distances(reader, store, loop):
-                    way = _way(placed[first : last + 1], machine)
-                    if way is not None:
-                        yield Chain(writer.statement.place, (way + _late(reader, writer, machine)) / distance)
+                distance = min(_distances(reader, store, loop), default=None)
+                way = None if distance is None else _way(placed[first : last + 1], machine)
+                if distance is not None and way is not None:
+                    yield Chain(writer.statement.place, (way + _late(reader, writer, machine)) / distance)
 
 
 def _distances(reader: _Placed, store: LinearAccess, loop: Loop) -> Iterator[float]:

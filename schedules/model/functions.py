@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from tensorlang.ir import Call
 from tensorlang.ir.traverse import dtype_of, whole_power
+from tensorlang.schedules.legality.code_size import CONVERTED, power_products
 
 
 class FunctionSlots(NamedTuple):
@@ -65,8 +66,6 @@ FUNCTIONS: Final[Mapping[str, tuple[FunctionSlots, FunctionSlots]]] = {
     "isfinite": (FunctionSlots(1, 0, 1, 0, 0, latency=0.5), FunctionSlots(1, 0, 1, 0, 0, latency=0.5)),
 }
 """In float32 and float64."""
-_CONVERTED: Final = 5
-"""Instructions that widen a vector to two of float64 and narrow them again."""
 _WIDE: Final = 64
 
 
@@ -75,6 +74,6 @@ def function_slots(call: Call) -> FunctionSlots:
     exponent, wide = whole_power(call), dtype_of(call.args[0]).bits == _WIDE
     if exponent is None:
         return FUNCTIONS[call.function][wide]
-    products = abs(exponent).bit_length() + abs(exponent).bit_count() - 2
+    products = power_products(exponent)
     inverse = 4.0 if exponent < 0 else 0.0  # two registers, each for twice the time
-    return FunctionSlots(products=2.0 * products, others=_CONVERTED, divisions=inverse, latency=2.0 + products + (3.0 if inverse else 0.0))
+    return FunctionSlots(products=2.0 * products, others=CONVERTED, divisions=inverse, latency=2.0 + products + (3.0 if inverse else 0.0))

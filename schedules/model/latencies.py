@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tensorlang.ir import Binary, Call, Cast, Compare, Expr, Load, Select, Unary
-from tensorlang.ir.traverse import children, dtype_of, reads_data
+from tensorlang.ir.traverse import children, dtype_of, operands_first, reads_data
 from tensorlang.schedules.model.functions import function_slots
 
 INTEGER: Final = 0.25
@@ -43,14 +43,11 @@ def latencies(values: Sequence[Expr], own: frozenset[str]) -> dict[Load, float]:
 
 def depth(values: Sequence[Expr]) -> float:
     """The longest way from something that is read to one of the values."""
-    known: dict[int, float] = {}
-
-    def after(expr: Expr) -> float:
-        if id(expr) not in known:
-            known[id(expr)] = _latency(expr) + max(map(after, children(expr)), default=0.0) if reads_data(expr) else 0.0
-        return known[id(expr)]
-
-    return max(map(after, values), default=0.0)
+    known: dict[int, float | None] = {}  # None where nothing is read
+    for node, parts in operands_first(values, known):
+        before = [found for part in parts if (found := known[id(part)]) is not None]
+        known[id(node)] = _latency(node) + max(before, default=0.0) if before or isinstance(node, Load) else None
+    return max((known[id(value)] or 0.0 for value in values), default=0.0)
 
 
 def _latency(expr: Expr) -> float:

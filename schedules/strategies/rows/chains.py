@@ -134,12 +134,12 @@ class Chains:
         times = s.split(self.time.loop, way.steps, "peel") if way.steps > 1 else (self.time.loop,)
         across = "" if self.across is None or way.rows == 1 else self.across.loop
         beside = s.split(across, way.rows, "peel") if across else ("",)
-        order = [*self._around(across, beside[0]), lanes_o, *times, *beside[1:], lanes_i]
+        order: list[str] = [*self._around(across, beside[0]), lanes_o, *times, *beside[1:], lanes_i]
         s.reorder(*order)
         s.vectorize(lanes_i)
         for loop in (*times[1:], *beside[1:]):
             s.unroll(loop)
-        return str(order[0])
+        return order[0]
 
 
 def _followed(stage: StageInfo) -> set[str]:
