@@ -41,8 +41,8 @@ class BufferFootprint:
     """The part of a buffer that is touched; `place` is the first statement that does; `name` the buffer's.
 
     Of what is written at all a share is `dirty`: of two states of which one is read and the other written, half. No more elements are
-    touched than there are accesses, at `most` so many: where data tell a place in a volume, or a diagonal is followed, far fewer than
-    the box has.
+    touched than there are accesses, at `most` so many, of which `along` follow one another in memory wherever data say that they begin:
+    where data tell a place in a volume, or a diagonal is followed, far fewer than the box has.
     """
 
     access: LinearAccess
@@ -54,6 +54,7 @@ class BufferFootprint:
     name: str
     dirty: float = 1.0
     most: float = math.inf
+    along: float = 1.0
     counted: dict[int, Units] = field(default_factory=dict)
 
     def units(self, size: int) -> Units:
@@ -92,23 +93,27 @@ class BufferFootprint:
             spread = places + (min(span, reached) - places) * element / size  # of places further apart than a unit
             total = min(total, number * whole * max(1.0, spread))
         held = math.prod(extents) * element
-        return Units(max(1.0, min(total, held / size + 1, self.most)), tuple(rows), run)
+        most = self.most * min(1.0, 1 / self.along + element / size)  # each of so many runs in whole units, and a part of one more
+        return Units(max(1.0, min(total, held / size + 1, most)), tuple(rows), run)
 
     def over(self, loop: Loop) -> BufferFootprint:
         """What all iterations of a loop touch of which this is one."""
         if all(loop.name not in terms for terms in self.access.terms):
             return self
-        sides, dirty = list(self.sides), self.dirty
+        sides, dirty, along, last = list(self.sides), self.dirty, self.along, len(self.sides) - 1
+        alone = all(loop.name not in terms for terms in self.access.terms[:last])
         for place, terms in enumerate(self.access.terms):
             if loop.name in terms:
-                coefficient, period, _ = terms[loop.name]
+                coefficient, period, told = terms[loop.name]
                 dirty = dirty if period == math.inf else 1.0  # the states take turns
                 first, span, reached, places = sides[place]
                 each = abs(coefficient)
                 times = min(loop.trips, period) if each >= 1 else max(1.0, loop.trips * each)
                 sides[place] = DimensionSpan(first, span + min(each * (loop.trips - 1), period - 1), reached * times, places * times)
+                if place == last and alone and not told and each <= 1:
+                    along = min(along + each * (loop.trips - 1), period)
         most = self.most * loop.trips
-        return BufferFootprint(self.access, tuple(sides), self.reads, self.writes, self.streams, self.place, self.name, dirty, most)
+        return BufferFootprint(self.access, tuple(sides), self.reads, self.writes, self.streams, self.place, self.name, dirty, most, along)
 
     def moves_with(self, other: BufferFootprint, inside: frozenset[str]) -> bool:
         """Do both move alike in the loops that are not `inside`?"""
@@ -134,8 +139,8 @@ class BufferFootprint:
         written = self.writes or other.writes
         streams = written and all(box.streams for box in (self, other) if box.writes)
         read = self.reads or other.reads
-        most = self.most + other.most
-        return BufferFootprint(self.access, tuple(sides), read, written, streams and not read, self.place, self.name, dirty, most)
+        most, along = self.most + other.most, min(self.along, other.along)
+        return BufferFootprint(self.access, tuple(sides), read, written, streams and not read, self.place, self.name, dirty, most, along)
 
 
 def sets_used(units: Units, line: int, sets: int) -> float:

@@ -86,12 +86,21 @@ def _with_all(statement: Statement, more: Sequence[Statement]) -> Statement:
     )
 
 
-def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: bool = False, told: Collection[int] = ()) -> Sketch | None:
+def computed_at(
+    readers: Sequence[Sketch],
+    producer: Sketch,
+    at: str,
+    *,
+    around: Collection[str] = (),
+    kept: bool = False,
+    told: Collection[int] = (),
+) -> Sketch | None:
     """The producer of what its readers read inside `at`, whose steps may be taken before it is `put`; they read it in local storage.
 
-    `at` is a loop of one reader ("": around all of them); the others were computed at it before. Storage that is `kept` outlives the
-    iterations of `at`, each of which adds what the one before has not computed; of the dimensions `told` data tell what is read, so that
-    it may be anything. None where reads follow the outer loops in different ways.
+    `at` is a loop of one reader ("": around all of them); the others were computed at it before. Loops `around` it in which the producer
+    stands too, as those over the steps of a scan, are no longer its own. Storage that is `kept` outlives the iterations of `at`, each of
+    which adds what the one before has not computed; of the dimensions `told` data tell what is read, so that it may be anything. None
+    where reads follow the outer loops in different ways.
     """
     made = [access for access in producer.statement.accesses if access.writes]
     names = {access.buffer.name for access in made}
@@ -109,7 +118,7 @@ def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: b
     statement = producer.statement.over(partial(made_of, axes=axes))
     accesses = (box.own(access) if access.buffer.name in names else _moved(access, axes, shifts) for access in producer.statement.accesses)
     statement = statement._replace(accesses=gathered(accesses))
-    loops = (loop._replace(trips=trips.get(loop.name, loop.trips)) for loop in producer.loops)
+    loops = (loop._replace(trips=trips.get(loop.name, loop.trips)) for loop in producer.loops if loop.name not in around)
     first = {at: turns, **{name: side.reach for own, side in zip(made[0].terms, box.sides, strict=True) for name in own}}
     return Sketch(statement, [loop for loop in loops if loop.trips > 1 or loop.name not in trips], first=first)
 

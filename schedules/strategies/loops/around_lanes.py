@@ -26,12 +26,12 @@ def rows_around(s: Schedule, count: int, outer: str, inner: str) -> str | None:
     return None
 
 
-def planes_around(s: Schedule, stage: str, planes: str, inner: str) -> str | None:
-    """Compute all planes of a place of a stage before the next place; the outermost loop, where that is another one now."""
+def planes_around(s: Schedule, stage: str, planes: str, inner: str, outermost: str | None) -> str | None:
+    """Compute all planes of a place of a stage before the next place; the loop that is the `outermost` one now."""
     own = [loop.loop for loop in loops_around(s.nest, inner) if mentions(loop).stages == {stage}]
     with suppress(ScheduleError, ValueError), s.together():
-        at = own.index(planes)
-        s.reorder(*own[at + 1 :], planes, inner)
+        within = own[own.index(planes) + 1 :]
+        s.reorder(*within, planes, inner)
         s.unroll(planes)
-        return own[1] if at == 0 else None
-    return None
+        return within[0] if outermost == planes else outermost
+    return outermost

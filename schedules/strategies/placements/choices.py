@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import prod
 from typing import Any, Final
 
 from tensorlang.ir import Axis, For
-from tensorlang.ir.traverse import depth
+from tensorlang.ir.traverse import axes_of, depth
 from tensorlang.schedules.directives.compute_at import ComputeAt
 from tensorlang.schedules.directives.compute_inline import ComputeInline
 from tensorlang.schedules.directives.reorder import Reorder
@@ -103,6 +104,8 @@ class Placements:
         for name, info in stages.items():
             if not found[name] or name in parts or not _is_placeable(info, rows[name]) or not outputs.isdisjoint(_made(info)):
                 continue
+            if not all(isinstance(part, Axis) for part in info.store.index):  # a state of a scan
+                continue
             packed = any(isinstance(rows.get(reader), PlacedContraction) for reader in found[name])  # operands are read again and again
             small = depth(info.store.values[0]) < DEEP and _written_out(info, found[name], stages) <= MOST_READS
             inlines = not packed and not info.reduced and small and s.can("compute_inline", name)
@@ -178,8 +181,10 @@ class Placements:
         fused = frozenset(name for name in place if place[name] == FUSED)
         if any(place.get(self.readers[name][0]) == INLINED for name in fused):
             return None
-        groups = (self._group(result, self._with_fused(result, own, fused), config) for result, own in members.items())
-        return PlacementPlan(frozenset(name for name in place if place[name] == INLINED), fused, tuple(groups))
+        groups = tuple([self._group(result, self._with_fused(result, own, fused), config) for result, own in members.items()])
+        if any(group.rows == prod(map(size, self.stages[group.result].outer)) for group in groups):
+            return None  # one strip is all
+        return PlacementPlan(frozenset(name for name in place if place[name] == INLINED), fused, groups)
 
     def _with_fused(self, result: str, members: list[str], fused: frozenset[str]) -> tuple[str, ...]:
         """The members of a group, readers first, with those from whose tiles one of them or the result is computed."""
@@ -312,14 +317,14 @@ def _made(info: StageInfo) -> frozenset[str]:
 
 def _is_placeable(info: StageInfo, rows: RowStrategy) -> bool:
     """Does a stage compute a box of one tensor, or of several those of a window, of what the box holds and of other tensors alone?"""
-    own = _made(info)
+    own, around = _made(info), {loop.loop for loop in info.outer}
     return (
         isinstance(rows, PLACEABLE)
         and (len(own) == 1 or isinstance(rows, PlacedWindow))
         and not info.is_idle
         and bool(info.outer)
         and not info.ragged.bounded
-        and all(isinstance(part, Axis) for part in info.store.index)
-        and {loop.loop for loop in info.outer} == {part.name for part in info.store.index if isinstance(part, Axis)}
+        and all(isinstance(part, Axis) or not axes_of(part) & around for part in info.store.index)
+        and around == {part.name for part in info.store.index if isinstance(part, Axis)}
         and bool(info.followed)
     )

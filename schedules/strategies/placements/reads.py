@@ -52,25 +52,25 @@ class Reads:
         if key not in self._known:
             self._known[key] = False  # stages of a scan read one another in a circle
             self._known[key] = any(
-                question(self.stages[made], own, forms) or self._holds(question, made, own)
+                question(self.stages[made], own.name, forms) or self._holds(question, made, own.name)
                 for made, indices in self.of(name).items()
-                for forms, own in zip(zip(*indices, strict=True), _axes(self.stages[made]), strict=False)
-                if any(loop in axes_of(form) for form in forms)
+                for forms, own in zip(zip(*indices, strict=True), self.stages[made].store.index, strict=True)
+                if isinstance(own, Axis) and any(loop in axes_of(form) for form in forms)
             )
         return self._known[key]
 
     def strip_loops(self, name: str, made: Collection[str], lanes: str | None) -> tuple[str, ...]:
-        """The loops of a stage that its reads of others follow, first that of which it can be cut into strips; none where none can be."""
-        info = self.stages[name]
-        indices = [part for other, found in self.of(name).items() if other in made for index in found for part in index]
-        followed = [loop.loop for loop in info.outer if size(loop) > 1 and any(loop.loop in axes_of(part) for part in indices)]
+        """The loops of a stage that most of its reads of others follow, first that of which it can be cut into strips; or none.
+
+        In an iteration of a loop that a read does not follow all of what is read would be computed anew.
+        """
+        info, found = self.stages[name], self.of(name)
+        reads = [[axes_of(part) for index in indices for part in index] for other, indices in found.items() if other in made]
+        times = {loop.loop: sum(any(loop.loop in axes for axes in read) for read in reads) for loop in info.outer if size(loop) > 1}
+        most = max(times.values(), default=0)
+        followed = [loop for loop, count in times.items() if count == most > 0]
         first = sorted(followed, key=lambda loop: (loop == lanes, self.recurs(name, loop), not self.has_halo(name, loop)))[:1]
         return (*first, *(loop for loop in followed if loop not in first))
-
-
-def _axes(info: StageInfo) -> list[str]:
-    """The loop of each dimension of what a stage computes."""
-    return [part.name for part in info.store.index if isinstance(part, Axis)]
 
 
 def _has_several(_: StageInfo, __: str, forms: tuple[Expr, ...]) -> bool:

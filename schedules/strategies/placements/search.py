@@ -186,11 +186,12 @@ class PlacementSearch:
             place = order.index(row if group.slides else kept) + 1
             result.reorder(*order[:place], *group.inside, *order[place:])
             at = row if group.slides else kept
-        readers = {group.result: result}
+        names = [loop.name for loop in result.loops]
+        readers, around = {group.result: result}, names[: names.index(at)] if at in names else ()
         for name in group.members:
             used = [readers[reader] for reader in self._readers(name, written_in) if reader in readers]
             whole = self._stage(name, written_in)
-            member = computed_at(used, whole, at, kept=group.slides, told=self._told(name))
+            member = computed_at(used, whole, at, around=around, kept=group.slides, told=self._told(name))
             if member is None or (self._recurs(name) and _is_whole(member, whole)):  # that is refused
                 return None
             readers[name] = member

@@ -288,7 +288,7 @@ class RowVectors:
                     self._move_inside(s, outer, inner)
                 outermost = rows_around(s, config.get(f"{prefix}rows", 1), outer, inner) or outermost
                 if config.get(f"{prefix}planes"):
-                    outermost = planes_around(s, self.stage.name, self.planes, inner) or outermost
+                    outermost = planes_around(s, self.stage.name, self.planes, inner, outermost)
                 if not (config.get(f"{prefix}phases") and vectorize_phases(s, inner, self.phases.count)):
                     refused = _too_much(s, Unroll(inner) if in_turn else Vectorize(inner))
             if config.get(f"{prefix}stream"):
