@@ -73,6 +73,26 @@ def test_each_thread_counts_in_a_table_of_its_own(n: int, threads: int) -> None:
     assert np.array_equal(tl.build(s)(given), np.bincount(given, minlength=256))
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize(("rows", "cell", "shift"), [(1024, 8, 4), (1000, 7, 0), (1001, 10, 13)])
+def test_each_thread_adds_to_cells_of_its_own(rows: int, cell: int, shift: int, threads: int) -> None:
+    x, i, j = tl.placeholder((rows, 1000), name="x"), tl.reduce_axis(rows, name="i"), tl.reduce_axis(1000, name="j")
+    none = tl.compute(((rows + shift) // cell + 1, 11), lambda *_: tl.cast(0, "float32"), name="none")
+
+    def place(i: Any, j: Any) -> Any:
+        return (i + shift) // cell, tl.cast(tl.clamp(x[i, j] * 10, 0, 10), "int32")
+
+    grid = tl.scatter(none, (i, j), place, lambda i, j: x[i, j], name="grid")
+    alone, shared = (strategy.schedule(strategy.default) for strategy in (choose(grid, MACHINE, count) for count in (1, threads)))
+    assert len(parallel(shared)) == 1
+    given = np.random.default_rng(0).random((rows, 1000), dtype=np.float32)
+    expected = np.zeros(((rows + shift) // cell + 1, 11), np.float32)
+    np.add.at(expected, ((np.arange(rows)[:, None] + shift) // cell, (given * np.float32(10)).astype(int)), given)
+    found = tl.build(shared)(given)
+    assert np.allclose(found, expected, rtol=1e-4)
+    assert np.array_equal(found, tl.build(alone)(given))  # each place is added to in the same order
+
+
 def test_partial_sums_that_are_rounded_are_not_reordered() -> None:
     x, k = tl.placeholder((1 << 20,), name="x"), tl.reduce_axis(1 << 20, name="k")
     strategy = choose(tl.compute((1,), lambda i: tl.sum(x[k], axis=k), name="s"), MACHINE, 2)

@@ -5,8 +5,8 @@ and where iterations wait for the one before, as those of a recurrence do, threa
 
     for k: for i: x[k, i] = f(x[k - 1, i])        ->        parallel i_o: for k: for i in the stretch of i_o: ...
 
-Where iterations add to the same elements, as those of a histogram do, each thread has partial results of its own (`rfactor`), unless these
-are rounded, so that their order would change them.
+Where iterations add to the same elements, as those of a histogram do, each thread has whole cells (`cells`) or partial results of its own
+(`rfactor`), unless these are rounded, so that their order would change them.
 
 Of a loop inside others threads fork and join in each of their iterations, but are awake still. Loops in a row that go through the same rows
 are one then, so that threads fork once; where they cannot be, threads share both, so that a row stays in the cache of one core.
@@ -30,6 +30,7 @@ from tensorlang.schedules.model.program import program
 from tensorlang.schedules.rewriting.edit import find_loop, loops, loops_on, path_to_loop, stores
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.stages import partial_results, size
+from tensorlang.schedules.strategies.loops.cells import share_cells
 from tensorlang.schedules.strategies.loops.neighbours import neighbours, shared_bytes
 from tensorlang.schedules.strategies.loops.thread_loop import AWAKE, WORTH_THREADS, parallelize, seconds_of_forks, sharing_pays
 from tensorlang.schedules.strategies.processor import Processor
@@ -55,7 +56,8 @@ def share_rest(s: Schedule, machine: Processor, threads: int) -> Schedule:
                 continue
             if sharing_pays(loop, work, threads, fork) and parallelize(s, name, threads):
                 continue
-            shared = _in_stretches(s, loop, work, threads, fork) or _in_parts(s, loop, work, threads, fork, machine)
+            cells = share_cells(s, loop, threads) if sharing_pays(loop, work, threads, fork) else None
+            shared = cells or _in_stretches(s, loop, work, threads, fork) or _in_parts(s, loop, work, threads, fork, machine)
             if shared is not None:
                 s = shared
                 continue
