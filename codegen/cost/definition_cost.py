@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from math import prod
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
-from tensorlang.codegen.cost.operations import operations
+from tensorlang.codegen.cost.moving import made
 from tensorlang.codegen.emission.storage import fits_stack
-from tensorlang.ir import Alloc, Binary, Expr, For, If, Nest, Stmt, Store
+from tensorlang.ir import Alloc, Binary, Expr, For, If, Nest, Stmt
 from tensorlang.ir.integers import known_value
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.traverse import axes_of, statements, substatements, substitute
@@ -22,23 +23,22 @@ def flops(nest: Nest) -> Expr:
     Conditions count as if they held, and a loop whose length depends on loops around it as if it were always the longest. What is
     done exactly under given dims is counted by `operation_count`.
     """
-    return simplify(_flops(nest.body, ()))
+    total = Linear()
+    for _, operations in made(nest):
+        loops = {len(operation.loops): operation.loops for operation in operations}
+        for depth, number in Counter(len(operation.loops) for operation in operations).items():
+            total = total.plus(linear(_times(number, loops[depth])))
+    return simplify(expression(total))
 
 
-def _flops(stmt: Stmt, around: tuple[For, ...]) -> Expr:
-    match stmt:
-        case Store():
-            return ir.const(sum(1 for _ in operations(stmt)))
-        case For(_, lo, hi, body):
-            inner = _flops(body, (*around, stmt))
-            if inner == ir.const(0):
-                return inner
-            return simplify(Binary("mul", _length(stmt, _longest(simplify(Binary("sub", hi, lo)), around), around), inner))
-        case _:
-            total = Linear()
-            for part in substatements(stmt):
-                total = total.plus(linear(_flops(part, around)))
-            return expression(total)
+def _times(number: int, loops: tuple[For, ...]) -> Expr:
+    """So many operations in each iteration of loops."""
+    found: Expr = ir.const(number)
+    for depth, loop in reversed(list(enumerate(loops))):
+        around = loops[:depth]
+        trips = _length(loop, _longest(simplify(Binary("sub", loop.hi, loop.lo)), around), around)
+        found = simplify(Binary("mul", trips, found))
+    return found
 
 
 def _length(loop: For, trips: Expr, around: tuple[For, ...]) -> Expr:

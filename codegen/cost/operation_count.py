@@ -1,6 +1,6 @@
 """Arithmetic operations, counted: every operation of every statement times the integer points at which it is made.
 
-A value that a statement uses twice is made once (`operations`).
+A value that a statement uses twice is made once (`operations`), and once for all iterations of loops that do not move it (`moving`).
 A box is a product. A domain whose bounds depend on outer loops (a triangle), or that has conditions (a `where`, the chosen side of a
 `select`), is enumerated over those loops that bounds or conditions speak of; the others multiply. Where data decides, or more than
 `LIMIT` points would have to be visited, the condition counts as if it held, and the count then is an upper bound and says so. Ranges whose
@@ -10,7 +10,7 @@ ends are both data count as parts of one whole (`schedules.rewriting.ragged`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,12 +20,13 @@ import numpy.typing as npt
 from tensorlang import ir
 from tensorlang.algebra.bounds import conjuncts, interval
 from tensorlang.algebra.simplify import simplify
-from tensorlang.codegen.cost.operations import Conditions, operations
+from tensorlang.codegen.cost.moving import Made, made
+from tensorlang.codegen.cost.operations import Conditions
 from tensorlang.errors import InternalError
-from tensorlang.ir import Expr, For, If, Nest, Stmt, Store
+from tensorlang.ir import Expr, For, Nest
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.functions import FUNCTIONS
-from tensorlang.ir.traverse import axes_of, dtype_of, reads_data, substatements, walk
+from tensorlang.ir.traverse import axes_of, dtype_of, reads_data, walk
 from tensorlang.schedules.rewriting.ragged import ragged
 from tensorlang.semantics.arithmetic import quiet
 from tensorlang.semantics.environment import Environment
@@ -62,43 +63,24 @@ def work(nest: Nest, dims: Mapping[str, int]) -> Work:
     stages: Counter[str] = Counter()
     types: Counter[str] = Counter()
     calls: Counter[str] = Counter()
-    for store, loops, conditions in _stores(nest.body, (), ()):
-        for chosen, names in _choices(store).items():
-            points = domain(loops, (*conditions, *chosen), dims)
-            done = OperationCount(points.value * names.total(), points.exact)
+    for store, operations in made(nest):
+        alike: dict[tuple[int, Conditions], list[Made]] = {}
+        for operation in operations:
+            alike.setdefault((len(operation.loops), operation.conditions), []).append(operation)
+        for found in alike.values():
+            points = domain(found[0].loops, found[0].conditions, dims)
+            done = OperationCount(points.value * len(found), points.exact)
             total += done
             stages[store.stage] += done.value
             types[str(dtype_of(store.values[0]))] += done.value
-            calls.update({name: points.value * times for name, times in names.items() if name in FUNCTIONS})
+            for operation in found:
+                calls[operation.name] += points.value if operation.name in FUNCTIONS else 0
     return Work(total, dict(stages), dict(types), {name: times for name, times in calls.items() if times})
 
 
 def flops(nest: Nest, dims: Mapping[str, int]) -> OperationCount:
     """Arithmetic operations of an unscheduled nest under these dims."""
     return work(nest, dims).flops
-
-
-def _stores(stmt: Stmt, loops: tuple[For, ...], conditions: Conditions) -> Iterator[tuple[Store, tuple[For, ...], Conditions]]:
-    match stmt:
-        case Store():
-            yield stmt, loops, conditions
-        case For(body=body):
-            yield from _stores(body, (*loops, stmt), conditions)
-        case If(cond, then, orelse):
-            yield from _stores(then, loops, (*conditions, cond))
-            if orelse is not None:
-                yield from _stores(orelse, loops, (*conditions, ir.Unary("not", cond)))
-        case _:
-            for part in substatements(stmt):
-                yield from _stores(part, loops, conditions)
-
-
-def _choices(store: Store) -> dict[Conditions, Counter[str]]:
-    """Names of the operations of a statement, by the choices under which they are made."""
-    found: dict[Conditions, Counter[str]] = {}
-    for name, chosen in operations(store):
-        found.setdefault(chosen, Counter())[name] += 1
-    return found
 
 
 def domain(loops: Sequence[For], conditions: Sequence[Expr], dims: Mapping[str, int]) -> OperationCount:

@@ -26,8 +26,8 @@ _UNTOLD: Final = -1
 """The number of a condition of which nothing is known, so that it counts as if it held."""
 
 
-def operations(store: Store) -> Iterator[tuple[str, Conditions]]:
-    """The arithmetic of one execution of a statement: the name of each operation, and the choices under which it is made.
+def operations(store: Store) -> Iterator[tuple[str, Conditions, Expr]]:
+    """The arithmetic of one execution of a statement: the name of each operation, the choices under which it is made, and its value.
 
     Indices, and conditions that speak of axes alone, are no arithmetic: they say where, not what.
     """
@@ -43,7 +43,7 @@ def operations(store: Store) -> Iterator[tuple[str, Conditions]]:
             continue
         node, used = numbered[number], _fewest(ways[number])
         if (name := _operation(node)) is not None:
-            yield name, _told(used, numbered)
+            yield name, _told(used, numbered), node
         for part, chosen in _uses(node, numbering):
             ways.setdefault(numbering.number(part), []).extend(way | chosen for way in used if not _excluded(way, chosen))
 

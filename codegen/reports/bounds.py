@@ -22,7 +22,7 @@ from tensorlang.codegen.reports.waits import Waits
 
 Bound = Literal[
     "compute", "instructions", "functions", "L1", "L2", "L3", "memory", "call", "threads", "starved", "spills", "scalar", "latency",
-    "pages", "conflicts", "waits", "shuffles", "ports", "unclear",
+    "pages", "conflicts", "waits", "shuffles", "ports", "divisions", "unclear",
 ]  # fmt: skip
 
 LIMIT: Final = 0.5

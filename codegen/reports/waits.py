@@ -14,7 +14,7 @@ from tensorlang.codegen.reports.spelling import percent, size
 from tensorlang.ir.printer import short
 from tensorlang.schedules.model.causes import Cause, Kind, Stride
 
-Waiting = Literal["pages", "conflicts", "waits", "latency", "shuffles", "ports"]
+Waiting = Literal["pages", "conflicts", "waits", "latency", "shuffles", "ports", "divisions"]
 
 LEAST: Final = 0.15
 """The share of the predicted time from which a cause explains a kernel."""
@@ -24,6 +24,7 @@ AFAR: Final = ("pages", "conflicts", "latency")
 """What an operand costs that is not walked as it lies."""
 NAMES: Final[dict[Kind, str]] = {
     "arithmetic": "arithmetic units and issue",
+    "divisions": "divisions and roots",
     "chain": "latency of sums",
     "shuffles": "shuffles",
     "loads": "load and store ports",
@@ -98,6 +99,15 @@ def _sentences(cause: Cause) -> tuple[Waiting, str, str] | None:
             return "latency", "sums, each for its last term", "Accumulate a larger tile, or split the reduction with `rfactor`."
         case "shuffles":
             return "shuffles", "shuffles of vectors", "Vectorize an axis along which operands are contiguous, or `pack` those that are not."
+        case "divisions":
+            return (
+                "divisions",
+                "the divider",
+                (
+                    "Where elements are divided by what an inner loop does not change, multiply by the reciprocal, `x * (1 / c)`, if the "
+                    "last bit or two may differ."
+                ),
+            )
         case "loads":
             return (
                 "ports",

@@ -21,7 +21,7 @@ from tensorlang.schedules.model.parts import Loop, Part, Statement, paths
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.model.walks import LinearAccess
 
-Kind = Literal["arithmetic", "chain", "shuffles", "loads", "L2", "L3", "memory", "latency", "conflicts", "pages"]
+Kind = Literal["arithmetic", "divisions", "chain", "shuffles", "loads", "L2", "L3", "memory", "latency", "conflicts", "pages"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 FREE: Final = 1e9
 """Units a cycle, and entries of a TLB, that no nest runs out of."""
@@ -69,6 +69,8 @@ def without(machine: Machine, kind: Kind) -> Machine:
     match kind:
         case "arithmetic":
             return replace(machine, ports=replace(ports, arithmetic=FREE, issue=FREE))
+        case "divisions":
+            return replace(machine, ports=replace(ports, divisions=FREE, roots=FREE))
         case "chain":
             return replace(machine, ports=replace(ports, latency=0.0))
         case "shuffles":

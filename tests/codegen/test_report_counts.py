@@ -11,6 +11,7 @@ import pytest
 import tensorlang as tl
 from tensorlang import ir
 from tensorlang.codegen.cost import definition_cost, operation_count
+from tensorlang.codegen.cost.moving import made
 from tensorlang.codegen.cost.operation_count import OperationCount, domain, work
 from tensorlang.codegen.cost.operations import operations
 from tensorlang.ir.dtype import BOOL, FLOAT32, dtype
@@ -83,7 +84,7 @@ def test_equal_values_of_several_results_are_made_once() -> None:
     low, high = ir.Buffer("low", (ir.const(10),), FLOAT32), ir.Buffer("high", (ir.const(10),), FLOAT32)
     ends = [ir.Call("exp", (ir.Cast(AXES[0], FLOAT32),), FLOAT32) for _ in range(2)]
     store = ir.Store("both", (low, high), AXES[:1], (ends[0], ir.Binary("add", ends[1], ir.Const(1.0, FLOAT32))))
-    assert sorted(operations(store)) == [("add", ()), ("exp", ())]
+    assert sorted((name, chosen) for name, chosen, _ in operations(store)) == [("add", ()), ("exp", ())]
 
 
 def test_what_both_sides_of_a_choice_use_is_made_in_any_case() -> None:
@@ -112,6 +113,30 @@ def test_more_ways_than_are_told_apart_are_an_upper_bound() -> None:
 
     found = operation_count.flops(plain(tl.compute((10,), body, name="Y")), {})
     assert found == OperationCount(10 * 70 + 10, exact=False)
+
+
+def test_what_no_inner_loop_moves_is_made_once_for_all_of_its_iterations() -> None:
+    X, w = tl.placeholder((5, 7), name="X"), tl.placeholder((5,), name="w")
+    k = tl.reduce_axis(7, name="k")
+    nest = plain(tl.compute((5,), lambda i: tl.sum(X[i, k] * tl.sqrt(w[i]) / tl.exp(w[0]), axis=k), name="Y"))
+    done = work(nest, {})
+    assert done.calls == {"sqrt": 5, "exp": 1}
+    assert done.flops == OperationCount(5 * 7 * 3 + 5 + 1)
+    assert known_value(definition_cost.flops(nest), {}) == done.flops.value
+
+
+def test_what_a_step_of_a_scan_makes_moves_with_the_steps() -> None:
+    """The index of a norm says nothing of the step that it is of."""
+    X = tl.placeholder((8,), name="X")
+
+    def step(_: Any, x: Any) -> Any:
+        k = tl.reduce_axis(8, name="k")
+        norm = tl.compute((), lambda: tl.sum(x[k] * x[k], axis=k), name="norm")
+        return tl.compute((8,), lambda i: x[i] / tl.sqrt(norm[()]), name="next")
+
+    done = work(plain(tl.scan(step, X, 11, keep="last", name="unit")), {})
+    assert done.calls == {"sqrt": 11}
+    assert done.flops.value == 11 * (8 * 2 + 8 + 1)
 
 
 def test_named_functions_are_told_by_name() -> None:
@@ -173,5 +198,5 @@ def test_a_condition_over_another_type_is_not_guessed() -> None:
 def test_indices_are_no_arithmetic() -> None:
     X = tl.placeholder((20,), name="X")
     nest = plain(tl.compute((9,), lambda i: X[2 * i + 1] - X[i], name="Y"))
-    ((store, _, _),) = operation_count._stores(nest.body, (), ())
-    assert [name for name, _ in operations(store)] == ["sub"]
+    ((_, found),) = made(nest)
+    assert [operation.name for operation in found] == ["sub"]

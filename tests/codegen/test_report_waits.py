@@ -80,6 +80,7 @@ def test_a_walk_is_told_by_its_loop_its_step_and_the_places_that_it_comes_to(str
         (Cause("latency", 0.8e-3, None), "waits", "innermost ones follow memory"),
         (Cause("shuffles", 0.8e-3), "shuffles", "operands are contiguous"),
         (Cause("loads", 0.8e-3), "ports", "larger tile in registers"),
+        (Cause("divisions", 0.8e-3), "divisions", "the divider: by the model a call would take 80% less"),
     ],
 )
 def test_the_verdict_on_what_reaches_no_limit_is_what_the_model_says(cause: Cause, bound: str, says: str) -> None:

@@ -122,6 +122,13 @@ def test_a_gather_across_lanes_waits_for_shuffles() -> None:
     assert dearest(s, replace(ZEN, ports=replace(ZEN.ports, shuffles=0.2))).kind == "shuffles"
 
 
+def test_quotients_wait_for_the_divider() -> None:
+    X = tl.placeholder((64, 256), name="X")
+    s = tl.Schedule(tl.compute((64, 256), lambda i, j: X[i, j] / (1 + X[i, 0]) / (2 + X[i, 1]), name="Y"))
+    s.vectorize(s.split("j", 32)[1])
+    assert dearest(s, ZEN).kind == "divisions"
+
+
 @BOTH
 def test_without_what_is_waited_for_nothing_takes_longer_and_without_a_rate_not_much(machine: Machine) -> None:
     for s in (chain(), turned(1000), product(256, 4), copied()):
