@@ -72,7 +72,7 @@ def _statements(stmt: Stmt, loops: Loops, conditions: Conditions) -> Iterator[St
 
 @dataclass(frozen=True, slots=True)
 class _Depths:
-    """How many of the loops around a statement, from the outermost on, hold all that move an expression; `writers` are by buffers' names."""
+    """How many of the loops around a statement, outermost first, hold all that move an expression; `writers` are by buffers' names."""
 
     statement: Statement
     writers: Mapping[str, Sequence[Loops]]
