@@ -2,6 +2,7 @@
 
     python -m bench.programs --peers numba jax torch     beside three peers; `all` is all of them, and each ratio is to the best as well
     python -m bench.programs --threads                   what two threads gain, of programs that take more than a millisecond on one
+    python -m bench.programs --isa x86-64-v3             ours and the peers held to AVX2, which is another machine where vectors are wider
 
 What is counted is the time of the process, not of the thread that calls: XLA computes what is not small on a thread of its own even
 where it is held to one, so that the caller's time would be next to nothing. Everybody has one thread, so the two are the same for
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +23,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import tensorlang as tl
+from bench.peers.isa import ENVIRONMENT, ISAS, NATIVE, VARIABLE, ours, unheld, why_not
 from bench.peers.tables import table
 from bench.programs import engines, two_threads
 from bench.programs.engines import PEERS, Call
@@ -65,17 +68,17 @@ class Row:
         return min((part.ratio for part in self.peers.values()), default=None)
 
 
-def compared(program: Program, peers: Sequence[str], seconds: float = 0.0, two: float | None = None) -> Row:
-    """A program beside these peers, tuned before for at most so many `seconds`, and what `two` threads gain.
+def compared(program: Program, peers: Sequence[str], seconds: float = 0.0, two: float | None = None, isa: str = NATIVE) -> Row:
+    """A program beside these peers, tuned before for at most so many `seconds`, and what `two` threads gain; ours held to an `isa`.
 
     Raises `SystemExit` where one computes something else.
     """
     outputs, given = program.define()
     start = time.perf_counter()
-    kernel = tl.build(outputs)
+    kernel = tl.build(outputs, target=ours(isa))
     build = time.perf_counter() - start
     out = kernel(*given)
-    ours = engines.results(out)
+    made = engines.results(out)
 
     def one() -> Any:
         return kernel(*given, out=out)
@@ -83,15 +86,15 @@ def compared(program: Program, peers: Sequence[str], seconds: float = 0.0, two: 
     sides: dict[str, Call] = {"ours": one}
     absent: dict[str, str] = {}
     for peer in peers:
-        call = engines.compiled(peer, program, given, ours)
+        call = engines.compiled(peer, program, given, made)
         if isinstance(call, str):
             absent[peer] = call
-        elif not same(ours, engines.results(call())):
+        elif not same(made, engines.results(call())):
             raise SystemExit(f"{program.name}: the kernel and {peer} differ")
         else:
             sides[peer] = call
     if seconds:
-        tuned = tune(outputs, trials=TRIALS, budget=seconds, threads=1).kernel
+        tuned = tune(outputs, trials=TRIALS, budget=seconds, threads=1, target=ours(isa)).kernel
         sides["tuned"] = lambda: tuned(*given, out=out)
     samples = turns(sides, time.process_time)
     medians = {name: statistics.median(taken) for name, taken in samples.items()}
@@ -128,14 +131,15 @@ def section(*, tuned: bool) -> str:
     return "Programs that were tuned" if tuned else "Programs without a schedule"
 
 
-def page(rows: Sequence[Row], about: Mapping[str, Any], peers: Sequence[str]) -> str:
+def page(rows: Sequence[Row], about: Mapping[str, Any], peers: Sequence[str], isa: str = NATIVE) -> str:
     """The section of this machine: the families, and a line for each program, the slowest beside its best peer first."""
     rows = sorted(rows, key=lambda row: (row.ratio is None, row.ratio))
     ratios = [row.ratio for row in rows if row.ratio is not None]
     tuned = [row.tuned_ratio for row in rows if row.tuned_ratio is not None]
     command = "python -m bench.programs --page" + ("" if list(peers) == ["numba"] else f" --peers {' '.join(peers)}")
+    command += "" if isa == NATIVE else f" --isa {isa}"
     head = (
-        f"### {section(tuned=bool(tuned))} on {name_of(about)}\n\n"
+        f"### {section(tuned=bool(tuned))} on {name_of(about, isa)}\n\n"
         f"`{command}`, {datetime.now(UTC):%Y-%m-%d}: default schedules on one thread. Microseconds of the process's time, in turns; "
         "a ratio is the time of the best peer by ours.\n\n"
         f"{len(rows)} programs: geometric mean {statistics.geometric_mean(ratios):.2f}, least {min(ratios):.2f}, "
@@ -190,10 +194,11 @@ def chosen(names: list[str]) -> Iterator[Program]:
         yield known[name]
 
 
-def taking_part(names: Sequence[str]) -> Iterator[str]:
-    """The peers that are installed; why another is not is printed."""
+def taking_part(names: Sequence[str], isa: str = NATIVE) -> Iterator[str]:
+    """The peers that are installed and can be held to an `isa`; why another is not is printed."""
+    free = unheld(isa)
     for name in PEERS if "all" in names else dict.fromkeys(names):
-        why = engines.unusable(name)
+        why = free.get("torch compile" if name == "torch" else name) or engines.unusable(name)
         if why is None:
             yield name
         else:
@@ -209,19 +214,27 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--peers", nargs="+", default=["numba"], choices=[*PEERS, "all"], help="beside whom (default: numba)")
     parser.add_argument("--threads", action="store_true", help="what two threads gain as well")
+    parser.add_argument("--isa", choices=ISAS, default=NATIVE, help="hold everybody to these instructions (default: all there are)")
     parser.add_argument("--page", action="store_true", help="write the table of this machine; of what was tuned its own")
     options = parser.parse_args(arguments)
     if options.threads and len(os.sched_getaffinity(0)) < 2:
         parser.error("--threads needs two cores")
+    if options.isa != NATIVE and os.environ.get(VARIABLE) != options.isa:
+        if options.threads:
+            parser.error(f"--threads is for everything that the machine has, not for --isa {options.isa}")
+        if (why := why_not(options.isa)) is not None:
+            parser.error(f"--isa {options.isa} cannot be measured here: {why}")
+        command = [sys.executable, "-m", "bench.programs", *(sys.argv[1:] if arguments is None else arguments)]
+        return subprocess.run(command, env={**os.environ, **ENVIRONMENT[options.isa]}, check=False).returncode  # read when peers are loaded
     programs = list(chosen(options.names))
     gains = two_threads.gains([program.name for program in programs]) if options.threads else {}
     tl.set_threads(1)
-    peers = list(taking_part(options.peers))
+    peers = list(taking_part(options.peers, options.isa))
     if not peers:
         raise SystemExit("no peer is left")
     rows: list[Row] = []
     for program in programs:
-        rows.append(compared(program, peers, options.tune, gains.get(program.name)))
+        rows.append(compared(program, peers, options.tune, gains.get(program.name), options.isa))
         print(line(rows[-1]), flush=True)
     ratios = [row.ratio for row in rows if row.ratio is not None]
     if ratios:
@@ -230,7 +243,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.page:
         about = machine()
         about_what = section(tuned=bool(options.tune)).lower()
-        written(PAGE, {("figures", f"of {about_what} on {name_of(about)}"): page(rows, about, peers)})
+        written(PAGE, {("figures", f"of {about_what} on {name_of(about, options.isa)}"): page(rows, about, peers, options.isa)})
     return 0
 
 
