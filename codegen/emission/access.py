@@ -33,6 +33,7 @@ from tensorlang.codegen.emission.types import (
 )
 from tensorlang.codegen.emission.vector_access import BufferAddress, VectorAccess, address
 from tensorlang.ir.dtype import INT32, INT64, DType
+from tensorlang.schedules.rewriting.rising import rises
 
 Evaluate = Callable[[Frame, ir.Expr], Value]
 LARGEST: Final = (1 << 31) - 1
@@ -59,7 +60,8 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
     registers = held(frame, buffer.name, place, base, fixed, moving) if reads and not place.own else None
     base = address(frame.builder, buffer.dtype, base, literal(I64, fixed.offset))
     block = before(frame, buffer.name, place, fixed, moving)
-    access = VectorAccess(place, base, frame.lanes, step, offsets, before=block, held=registers)
+    rising = reads and offsets is not None and rises(index, frame.lane_axis)
+    access = VectorAccess(place, base, frame.lanes, step, offsets, before=block, held=registers, rises=rising)
     if not place.own or known(start) != 0:
         return access
     lanes = access.constant_offsets()

@@ -6,6 +6,7 @@
                            has masked vectors, each of these loads under the part of the mask that falls on it
     step -2, -3, -4        the same, in the opposite order
     known places           no further apart than there are lanes (`x // 4`): one vector load, and a shuffle
+    rising by one at most  one load, and an instruction that moves lanes (`rising`)
     anything else          element by element; under a mask, or where the indices are data, a gather or scatter
     written where data     one lane after the other, by their addresses on the stack (`in_turn`)
       tell under a mask, or combined there
@@ -23,6 +24,7 @@ from typing import Final
 
 from llvmlite import ir as llvm
 
+from tensorlang.codegen.emission import rising
 from tensorlang.codegen.emission.lanes import picked, pieces, pinned, resized, reverse
 from tensorlang.codegen.emission.types import (
     I1,
@@ -81,6 +83,8 @@ def load(builder: Builder, target: Target, access: VectorAccess, mask: Value | N
         value = _near(builder, target, access, vector, mask)
     elif mask is None and _is_near_narrow(target, access):
         value = _near_narrow(builder, access, vector)
+    elif rising.is_loaded(target, access, mask):
+        value = rising.load(builder, target, access, mask)
     else:
         value = _scattered(builder, target, access, vector, mask)
     if off is not None and access.place.spare:  # what happens to lie there may be denormal, and slow to add to

@@ -41,7 +41,7 @@ class VectorAccess:
     """The elements that one statement touches: `base`, and for lane l the element `step * l`, or `offsets[l]`, beyond it.
 
     `before`: how far before `base` a block of `step * lanes` elements begins that may be read whole (None: no more than is wanted may be).
-    `held`: the registers that hold it already (None: none do).
+    `held`: the registers that hold it already (None: none do). `rises`: no offset is less than the one before, nor more than that by two.
     """
 
     place: BufferAddress
@@ -52,6 +52,7 @@ class VectorAccess:
     owned: bool = False
     before: int | None = None
     held: Held | None = None
+    rises: bool = False
 
     @property
     def uniform(self) -> bool:

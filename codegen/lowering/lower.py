@@ -66,7 +66,7 @@ def _lowered(nest: Nest, target: Target, watch: Callable[[str, Nest], None], ver
         ("quotients", lambda part: replace(part, body=decide_quotients(part.body))),
         ("guarded", settled_by_guards),
         ("in_ascending_order", in_ascending_order),
-        ("interiors", lambda part: _within_limits(interiors(part), part, target)),
+        ("interiors", lambda part: _within_limits(interiors(part, target.isa), part, target)),
         ("carried", carried),
         ("hoist_allocations", lambda part: replace(part, body=hoist_allocations(part.body))),
         ("rotated", lambda part: _within_limits(rotated(part), part, target)),

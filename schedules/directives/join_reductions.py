@@ -15,9 +15,9 @@ What both read is read once, and what both compute of it is computed once. The j
 at its place. Each component is combined as before, in the same order.
 
 Legal where each reduction stands in loops of its own that no directive has changed, over equal ranges, and combines into elements that are
-numbered alike, by the iterations of its outer loops or, of two scatters, by the same expressions, under no condition (of `where=`, or of a
-range that data decides), where neither reads what the other computes, and nothing between the two reads or writes what the first computes,
-or writes what it reads.
+numbered alike, by the iterations of its outer loops or, of two scatters, by the same expressions; under no conditions (of `where=`, or of a
+range that data decides) or the same ones; where neither reads what the other computes, and nothing between the two reads or writes what the
+first computes, or writes what it reads.
 """
 
 from __future__ import annotations
@@ -29,21 +29,26 @@ from typing import NamedTuple
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Axis, Binary, Block, Expr, For, Nest, Param, Reducer, Stmt, Store, block
+from tensorlang.ir import Axis, Binary, Block, Expr, For, If, Nest, Param, Reducer, Stmt, Store, block
 from tensorlang.ir.relations import in_scope
 from tensorlang.ir.traverse import map_children, map_statements, statements, written_in
 from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.legality.accesses import reads
 from tensorlang.schedules.rewriting.copies import over
-from tensorlang.schedules.rewriting.edit import nested, path_to, stores
+from tensorlang.schedules.rewriting.edit import stores
 
 
 class _Part(NamedTuple):
-    """A statement of a block that is one store in loops of its own."""
+    """A statement of a block that is one store in loops of its own, and under conditions: `around` it, outermost first."""
 
     whole: Stmt
-    loops: tuple[For, ...]
+    around: tuple[For | If, ...]
     store: Store
+
+    @property
+    def loops(self) -> tuple[For, ...]:
+        """The loops."""
+        return tuple(part for part in self.around if isinstance(part, For))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +93,16 @@ class JoinReductions(Directive):
         return tuple(self._part(nest, store) for store in (*starts, *found))
 
     def _part(self, nest: Nest, store: Store) -> _Part:
-        if any(isinstance(part, ir.If) for part in path_to(nest.body, lambda part: part is store)):
-            reason = f"{store.stage!r} combines under a condition; select the identity where it fails: tl.sum(tl.select(cond, x, 0), ...)"
-            raise self._refusal("TL-S304", reason)
         whole: Stmt = next(part for part in statements(nest.body) if _is_nest_of(part, store))
-        loops: list[For] = []
+        around: list[For | If] = []
         inner = whole
-        while isinstance(inner, For):
-            loops.append(inner)
-            inner = inner.body
-        if any(loop.kind != "serial" for loop in loops) or in_scope(nest, [loop.loop for loop in loops]):
+        while isinstance(inner, For | If):
+            around.append(inner)
+            inner = inner.body if isinstance(inner, For) else inner.then
+        part = _Part(whole, tuple(around), store)
+        if any(loop.kind != "serial" for loop in part.loops) or in_scope(nest, [loop.loop for loop in part.loops]):
             raise self._refusal("TL-S107", f"loops of {store.stage!r} are split, fused or marked already; join before")
-        return _Part(whole, tuple(loops), store)
+        return part
 
     def _block(self, nest: Nest, parts: Sequence[_Part]) -> Block:
         """The block in which all stand."""
@@ -114,13 +117,18 @@ class JoinReductions(Directive):
             raise self._refusal("TL-S104", f"{self.first!r} has {len(one.loops)} loops, {self.second!r} has {len(other.loops)}")
         names = {mine.loop: theirs.loop for mine, theirs in zip(one.loops, other.loops, strict=True)}
         renamed = over(one.whole, names)
-        for theirs in other.loops:
-            assert isinstance(renamed, For)
-            for mine, bound in ((renamed.lo, theirs.lo), (renamed.hi, theirs.hi)):
-                if simplify(Binary("sub", mine, bound)) != ir.const(0):
-                    raise self._refusal("TL-S104", f"{self.first!r} and {self.second!r} run over different ranges")
-            renamed = renamed.body
-        assert isinstance(renamed, Store)
+        for theirs in other.around:
+            if isinstance(renamed, For) and isinstance(theirs, For):
+                for mine, bound in ((renamed.lo, theirs.lo), (renamed.hi, theirs.hi)):
+                    if simplify(Binary("sub", mine, bound)) != ir.const(0):
+                        raise self._refusal("TL-S104", f"{self.first!r} and {self.second!r} run over different ranges")
+                renamed = renamed.body
+            elif isinstance(renamed, If) and isinstance(theirs, If) and renamed.cond == theirs.cond:
+                renamed = renamed.then
+            else:
+                raise self._different_conditions()
+        if not isinstance(renamed, Store):
+            raise self._different_conditions()
         store = other.store
         if renamed.index != store.index or renamed.buffers[0].shape != store.buffers[0].shape:
             raise self._refusal("TL-S304", f"{self.first!r} and {self.second!r} combine into elements that are numbered differently")
@@ -130,7 +138,11 @@ class JoinReductions(Directive):
             values=(*renamed.values, *store.values),
             reducer=None if renamed.reducer is None or store.reducer is None else _combined(renamed.reducer, store.reducer),
         )
-        return nested(other.loops, both)
+        return _within(other.around, both)
+
+    def _different_conditions(self) -> Refusal:
+        reason = f"{self.first!r} and {self.second!r} combine under different conditions; select the identity where one fails"
+        return self._refusal("TL-S304", f"{reason}: tl.sum(tl.select(cond, x, 0), ...)")
 
     def _require_apart(self, around: Block, first: Sequence[_Part], second: Sequence[_Part]) -> None:
         """Raise `Refusal` where the first, computed later, would find something else, or be missed."""
@@ -153,10 +165,17 @@ class JoinReductions(Directive):
 
 
 def _is_nest_of(stmt: Stmt, store: Store) -> bool:
-    """Is a statement a store in loops, and in these alone?"""
-    while isinstance(stmt, For):
-        stmt = stmt.body
+    """Is a statement a store in loops and under conditions, and in these alone?"""
+    while isinstance(stmt, For) or (isinstance(stmt, If) and stmt.orelse is None):
+        stmt = stmt.body if isinstance(stmt, For) else stmt.then
     return stmt is store
+
+
+def _within(around: Sequence[For | If], stmt: Stmt) -> Stmt:
+    """A statement in loops and under conditions, outermost first."""
+    for part in reversed(around):
+        stmt = replace(part, body=stmt) if isinstance(part, For) else replace(part, then=stmt)
+    return stmt
 
 
 def _read(stmt: Stmt) -> set[str]:

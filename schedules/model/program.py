@@ -78,7 +78,7 @@ class _Reader:
     cut: frozenset[str] = frozenset()
     shares: dict[str, float] = field(default_factory=dict)
     count: int = 0
-    jumps: int = 0
+    guards: list[Expr] = field(default_factory=list)
     known: Bounds | None = None
 
     def __post_init__(self) -> None:
@@ -263,10 +263,9 @@ class _Reader:
                 self.made |= dict.fromkeys((buffer.name for buffer in buffers), frozenset(name for name, *_ in self.around))
                 yield from self.parts(body)
             case If(cond, then, orelse):
-                jumps = reads_data(cond)
-                self.jumps += jumps
+                self.guards += (guards := [cond] if reads_data(cond) else [])
                 yield from self.parts(then if orelse is None or self._told(cond) else orelse)
-                self.jumps -= jumps
+                del self.guards[len(self.guards) - len(guards) :]
             case For(name, _, _, body, kind):
                 most, domain = self._trips(stmt), self.domain
                 trips = self._entered(stmt, most)
@@ -310,7 +309,7 @@ class _Reader:
     def _statement(self, store: Store) -> Statement:
         self.count += 1
         counted = Operations(self._axis, partial(self._access, reads=True, writes=False), self.made, self.numbering, self._bounds)
-        operations = counted.count(store.values)
+        operations = counted.count((*self.guards, *store.values))
         read, told = tuple(counted.reads.values()), [part for part in store.index if reads_data(part)]
         operations += counted.count(told)
         work, kinds = dict(counted.work), (counted.sums, counted.light)
@@ -345,7 +344,7 @@ class _Reader:
             longest,
             frozenset(name for part in told for name in self.linear(part)),
             frozenset(name for part in store.index if part not in told for name in self.linear(part)) if told else frozenset(),
-            self.jumps,
+            len(self.guards),
             depth(store.values),
         )
 

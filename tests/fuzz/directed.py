@@ -163,13 +163,13 @@ def neighbour(draft: Draft, main: Case) -> list[str]:
 def alike(draft: Draft, main: Case) -> list[str]:
     """A reduction over the ranges of another one, after it; its name, an output.
 
-    What either combines under a condition is chosen by it instead: a statement that a condition is around is joined with nothing.
+    Both combine under the same condition, or what each combines is chosen by it instead.
     """
-    for tree in main["body"]:
+    rng, known = draft.rng, {*draft.tensors}
+    for tree in main["body"] if rng.random() < 0.5 else ():
         for node in walk(tree):
             if isinstance(node, list) and node[0] == "red":
                 node[:] = unconditional(node)
-    rng, known = draft.rng, {*draft.tensors}
     if main.get("form") == "custom":
         bodies, types = main["body"], [draft.tensors[f"{main['name']}_{place}"].dtype for place in range(2)]
         extra = {key: main[key] for key in ("form", "inner", "where", "reads", "results")}
@@ -186,7 +186,7 @@ def alike(draft: Draft, main: Case) -> list[str]:
             reducer = "max"
         value = [rng.choice(("+", "max")), value, ["cast", of, rng.randint(0, 2)]] if rng.random() < 0.5 else value
         axes = dict(zip(main["axes"], main["shape"], strict=True))
-        body = [["red", reducer, first[2], value, None, of]]
+        body = [["red", reducer, first[2], value, first[4], of]]
         draft.add("reduce", axes, body, [reduced(reducer, of)], rough=of in FLOATS)
     return [draft.case["stages"][-1]["name"]] if {*draft.tensors} - known else []
 

@@ -103,12 +103,24 @@ def test_each_refusal_names_what_to_do(steps: tuple[tuple[Any, ...], ...], found
     assert have[1].startswith(reason)
 
 
-def test_a_reduction_under_a_condition_stays_apart() -> None:
+def test_reductions_under_the_same_condition_are_joined_and_keep_it() -> None:
+    x = tl.placeholder((7, 13), name="X")
+    k, r = tl.reduce_axis(13, name="k"), tl.reduce_axis(13, name="r")
+    total = tl.compute((7,), lambda i: tl.sum(x[i, k], axis=k, where=x[i, k] > 0), name="S")
+    largest = tl.compute((7,), lambda i: tl.max(x[i, r], axis=r, where=x[i, r] > 0), name="M")
+    s = tl.Schedule(total, largest)
+    s.join_reductions("S", "M")
+    assert "S" not in s.stages()
+    s.vectorize(s.split("M.r", 4, tail="mask")[1])
+    check(s)
+
+
+def test_a_reduction_under_a_condition_of_its_own_stays_apart() -> None:
     first, x = pair()[0], tl.placeholder((7, 13), name="X")
     r = tl.reduce_axis(13, name="r")
     some = tl.compute((7,), lambda i: tl.sum(x[i, r], axis=r, where=x[i, r] > 0), name="W")
     code, reason = code_and_reason(tl.Schedule(first, some), "join_reductions", "S", "W")
-    assert code == "TL-S304" and reason.startswith("'W' combines under a condition; select the identity where it fails")
+    assert code == "TL-S304" and reason.startswith("'S' and 'W' combine under different conditions; select the identity where one fails")
 
 
 def test_different_ranges_are_refused() -> None:

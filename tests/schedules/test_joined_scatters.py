@@ -17,8 +17,10 @@ from tests.thinned import crossed
 CPUS = ["haswell", "znver3", "znver4", "cascadelake"]
 
 
-def by_group(n: Any, groups: int, *, reduce: tuple[str, str] = ("min", "add"), away: int = 0, where: Any = None) -> tuple[tl.Tensor, ...]:
-    """Two results of the elements of each group, the second `away` from where the first is; and what of them is combined in the first."""
+def by_group(
+    n: Any, groups: int, *, reduce: tuple[str, str] = ("min", "add"), away: int = 0, where: Any = None, both: Any = None
+) -> tuple[tl.Tensor, ...]:
+    """Two results of the elements of each group, the second `away` from where the first is; what is combined in the first, or in `both`."""
     x, group = tl.placeholder((n,), name="X"), tl.placeholder((n,), "int32", name="group")
     r, q = tl.reduce_axis(n, name="r"), tl.reduce_axis(n, name="q")
     bases = [tl.compute((groups,), lambda _: 0.5, name=name) for name in ("low", "high")]
@@ -26,11 +28,12 @@ def by_group(n: Any, groups: int, *, reduce: tuple[str, str] = ("min", "add"), a
     def place(at: Any) -> Any:
         return tl.clamp(group[at], 0, groups - 1)
 
-    one = tl.scatter(bases[0], (r,), place, lambda r: x[r], reduce=reduce[0], name="S", where=where and (lambda r: where(x[r])))
-    other = tl.scatter(
-        bases[1], (q,), lambda q: (place(q) + away) % groups if away else place(q), lambda q: x[q] * 2, reduce=reduce[1], name="T"
-    )
-    return one, other
+    def asked(cond: Any) -> Any:
+        return cond and (lambda at: cond(x[at]))
+
+    one = tl.scatter(bases[0], (r,), place, lambda r: x[r], reduce=reduce[0], name="S", where=asked(where or both))
+    elsewhere = (lambda q: (place(q) + away) % groups) if away else place
+    return one, tl.scatter(bases[1], (q,), elsewhere, lambda q: x[q] * 2, reduce=reduce[1], name="T", where=asked(both))
 
 
 def operands(n: int, groups: int) -> tuple[Any, Any]:
@@ -128,9 +131,33 @@ def test_other_places_keep_them_apart() -> None:
     assert not any(isinstance(step, JoinReductions) for step in strategy.schedule(strategy.default).directives)
 
 
-def test_a_condition_keeps_them_apart() -> None:
+def test_a_condition_of_one_keeps_them_apart() -> None:
     code, reason = code_and_reason(tl.Schedule(*by_group(100, 8, where=lambda x: x > 0.5)), "join_reductions", "S", "T")
-    assert code == "TL-S304" and reason.startswith("'S' combines under a condition")
+    assert code == "TL-S304" and reason.startswith("'S' and 'T' combine under different conditions; select the identity")
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_those_under_the_same_condition_share_it(cpu: str) -> None:
+    outputs = by_group(20_000, 100, reduce=("add", "add"), both=lambda x: x > 0.5)
+    strategy = choose(list(outputs), target(cpu), 1)
+    assert JoinReductions("S", "T") in strategy.schedule(strategy.default).directives
+
+
+@crossed({"lanes": [False, True], "n": [1, 40, 1000]})
+def test_what_the_same_condition_leaves_is_numpys(*, lanes: bool, n: int) -> None:
+    outputs = by_group(n, 8, both=lambda x: x > 0.5)
+    s = tl.Schedule(*outputs)
+    s.join_reductions("S", "T")
+    if lanes:
+        s.unroll(s.split("T.q", 4, tail="mask")[1])
+    x, group = operands(n, 8)
+    at, wanted = np.clip(group, 0, 7), x > 0.5
+    least, total = np.full(8, np.float32(0.5)), np.full(8, np.float32(0.5))
+    np.minimum.at(least, at[wanted], x[wanted])
+    np.add.at(total, at[wanted], x[wanted] * 2)
+    found = tl.build(s)(x, group)
+    np.testing.assert_array_equal(found[0], least)
+    np.testing.assert_allclose(found[1], total, rtol=1e-5)
 
 
 def test_a_scatter_that_goes_on_with_what_the_other_made_stays_apart() -> None:

@@ -305,8 +305,8 @@ def test_strips_into_which_nothing_goes_in_the_end_are_tiled_as_strips() -> None
     rows, (p, q) = tl.dim("rows", 0, 3), (tl.reduce_axis(2, name="p"), tl.reduce_axis(2, name="q"))
     first = tl.compute((5,), lambda i: tl.cast(1.0, "float32"), name="first")
     last = tl.scatter(first, (p, q), lambda p, q: (p,), lambda p, q: tl.cast(p + q, "float32"), reduce="max", name="last")
-    whole = tl.compute((rows, 5), lambda i, j: tl.cast(last[j], "int8"), name="whole")
-    i = tl.reduce_axis(rows, name="i")
+    x, i = tl.placeholder((rows, 5), "int8", name="X"), tl.reduce_axis(rows, name="i")
+    whole = tl.compute((rows, 5), lambda i, j: tl.cast(last[j], "int8") + x[i, j], name="whole")
     least = tl.compute((5,), lambda j: tl.min(whole[i, j], axis=i, where=2 * i >= 5), name="least")
     strategy = choose(least, target("x86-64-v3"), 1)
     points = [point for point in strategy.space.sample(np.random.default_rng(0), 12) if point.get("stages") == "placed"]

@@ -9,7 +9,8 @@
 A question is answered in the middle of the loops, with tests that its answer holds for a whole iteration of an outer loop (`questions`).
 The body of the loop is emitted once where all answers hold, with these in place of the questions, and once as it was. In between a clamped
 index is contiguous along the lanes, where it was a gather. At edges lanes that ask where to read run one by one, since a gather of eight
-takes longer than eight loads. Conditions around statements stay: they are masks of partial tiles (`guards`).
+takes longer than eight loads; not where places rise by one at most, and the processor moves lanes of a register (`emission.rising`).
+Conditions around statements stay: they are masks of partial tiles (`guards`).
 
 A loop in which answers hold from some iteration on, or up to one, is cut in two there instead, so that a recurrence does not ask in every
 step whether it has a past. Where its first iterations have other answers than its middle, as in a triangle, these come first, then the
@@ -23,7 +24,7 @@ is empty nothing inside runs, and none of these forms can wrap (`algebra.bounds`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from math import prod
 from typing import Final
@@ -36,6 +37,7 @@ from tensorlang.ir import Binary, Buffer, Call, Const, Expr, For, If, Load, Nest
 from tensorlang.ir.linear import Linear
 from tensorlang.ir.traverse import (
     axes_of,
+    dtype_of,
     expressions,
     loads_of,
     map_expressions,
@@ -46,6 +48,7 @@ from tensorlang.ir.traverse import (
     substatements,
 )
 from tensorlang.schedules.legality.code_size import instructions
+from tensorlang.schedules.rewriting.rising import moves_lanes, rises
 
 MAX_VERSIONED: Final = 4096
 """Instructions of a body that is emitted twice at most; half as many inside a version, and so on."""
@@ -61,40 +64,40 @@ REGISTERS: Final = 4096
 """Bytes of storage that LLVM may keep in registers."""
 
 
-def interiors(nest: Nest) -> Nest:
-    """The nest with the interiors of its loops apart from their edges."""
-    return replace(nest, body=_parted(nest.body, {}, 0))
+def interiors(nest: Nest, isa: Collection[str] = ()) -> Nest:
+    """The nest with the interiors of its loops apart from their edges, for processors with these instructions."""
+    return replace(nest, body=_parted(nest.body, {}, 0, isa))
 
 
-def _parted(stmt: Stmt, middle: Middle, depth: int) -> Stmt:
+def _parted(stmt: Stmt, middle: Middle, depth: int, isa: Collection[str]) -> Stmt:
     """The statement with interiors apart; `middle` has a typical value of each loop around, `depth` counts the versions around."""
     if not any(is_question(node) for part in statements(stmt) for expr in expressions(part) for node in nodes(expr)):
         return stmt
     if not isinstance(stmt, For):
-        return map_statements(stmt, lambda part: _parted(part, middle, depth))
+        return map_statements(stmt, lambda part: _parted(part, middle, depth, isa))
     around, middle = middle, inside(stmt, middle)
     answers = answers_of(stmt, middle) if _may_be_cut(stmt, depth) else {}
     forms = [test for answer in answers.values() for test in answer.tests]
     if not forms or not is_most(stmt, forms, middle):
-        begun = _begun(stmt, around, middle, depth)
-        return replace(stmt, body=_parted(stmt.body, middle, depth)) if begun is None else begun
+        begun = _begun(stmt, around, middle, depth, isa)
+        return replace(stmt, body=_parted(stmt.body, middle, depth, isa)) if begun is None else begun
     tests = _strongest(forms)
     main = _where(stmt, tests)
     small, at_once = instructions(stmt.body) <= MAX_VERSIONED >> depth, _ends_at_once(stmt, main)
     if not (small or at_once):
-        return replace(stmt, body=_parted(stmt.body, middle, depth))
-    interior = _parted(_answered(stmt.body, answers), middle, depth + 1)
+        return replace(stmt, body=_parted(stmt.body, middle, depth, isa))
+    interior = _parted(_answered(stmt.body, answers), middle, depth + 1, isa)
     if main is not None and main.hi == stmt.hi:  # what comes before may be a loop of its own, most of which asks nothing either
         first = replace(stmt, hi=simplify(Binary("min", main.lo, stmt.hi)))
-        begun = _begun(first, around, inside(first, around), depth)
+        begun = _begun(first, around, inside(first, around), depth, isa)
         if begun is not None:
             return block(begun, replace(main, body=interior))
     deeper = 0 if stmt.kind == "parallel" else 2  # an edge of a loop that threads share is a whole block, and there is one such loop
-    edges = _by_lanes(_parted(stmt.body, middle, depth + deeper))
+    edges = _by_lanes(_parted(stmt.body, middle, depth + deeper, isa), isa)
     return _cut(stmt, tests, main, interior, edges, in_three=at_once and not (small and _has_many(stmt)))
 
 
-def _begun(loop: For, around: Middle, middle: Middle, depth: int) -> Stmt | None:
+def _begun(loop: For, around: Middle, middle: Middle, depth: int, isa: Collection[str]) -> Stmt | None:
     """A loop whose first iterations have answers in common, and others than those in its middle: these, and then the rest, in parts.
 
     None where they are few, or bounds cannot name them, or no lanes ask: one comparison for a whole iteration is not worth the code.
@@ -111,7 +114,8 @@ def _begun(loop: For, around: Middle, middle: Middle, depth: int) -> Stmt | None
     if main is None or main.lo != loop.lo:
         return None
     rest = replace(loop, lo=simplify(Binary("max", main.hi, loop.lo)))
-    return block(replace(main, body=_parted(_answered(loop.body, answers), middle, depth + 1)), _parted(rest, around, depth + 1))
+    begun = _parted(_answered(loop.body, answers), middle, depth + 1, isa)
+    return block(replace(main, body=begun), _parted(rest, around, depth + 1, isa))
 
 
 def _may_be_cut(loop: For, depth: int) -> bool:
@@ -183,24 +187,26 @@ def _answered(stmt: Stmt, answers: Mapping[Expr, Answer]) -> Stmt:
     return map_expressions(stmt, replaced)
 
 
-def _gathers(stmt: Stmt, lanes: frozenset[str] = frozenset()) -> bool:
-    """Does a question that differs between lanes stand in the index of a read?"""
+def _gathers(stmt: Stmt, lane: str = "", isa: Collection[str] = ()) -> bool:
+    """Does a question that differs between lanes stand in the index of a read, and not one that moves lanes of a register (`rising`)?"""
     if isinstance(stmt, For) and stmt.kind == "vector":
-        lanes |= {stmt.loop}
-    loads = (load for expr in expressions(stmt) for load in loads_of(expr)) if lanes else ()
-    asked = (node for load in loads for part in load.index for node in nodes(part) if is_question(node))
-    return any(axes_of(node) & lanes for node in asked) or any(_gathers(part, lanes) for part in substatements(stmt))
+        lane = stmt.loop
+    loads = (load for expr in expressions(stmt) for load in loads_of(expr)) if lane else ()
+    asking = (load for load in loads if not (moves_lanes(dtype_of(load).bits, isa) and rises(load.index, lane)))
+    asked = (node for load in asking for part in load.index for node in nodes(part) if is_question(node))
+    return any(lane in axes_of(node) for node in asked) or any(_gathers(part, lane, isa) for part in substatements(stmt))
 
 
-def _by_lanes(stmt: Stmt) -> Stmt:
+def _by_lanes(stmt: Stmt, isa: Collection[str]) -> Stmt:
     """The statement with vector loops whose lanes ask where to read run lane by lane, where memory is all that they touch."""
     if not isinstance(stmt, For) or stmt.kind != "vector":
-        return map_statements(stmt, _by_lanes)
+        return map_statements(stmt, lambda part: _by_lanes(part, isa))
     found = [node for part in statements(stmt.body) for expr in expressions(part) for node in nodes(expr)]
     buffers = [load.buffer for load in found if isinstance(load, Load)]
     buffers += [buffer for part in statements(stmt.body) if isinstance(part, Store) for buffer in part.buffers]
     near = any(isinstance(buffer, Buffer) and _is_near(buffer) for buffer in buffers)
-    return replace(stmt, kind="serial") if _gathers(stmt) and not near and not any(isinstance(node, Call) for node in found) else stmt
+    asks = _gathers(stmt, isa=isa) and not near and not any(isinstance(node, Call) for node in found)
+    return replace(stmt, kind="serial") if asks else stmt
 
 
 def _is_near(buffer: Buffer) -> bool:

@@ -173,7 +173,9 @@ def componentwise(reducer: Reducer) -> bool:
 def _found(stage: StageInfo) -> Iterator[Roles]:
     groups = stage.groups(stage.outer)
     depth = max(stage.reduced, key=size)
-    loads = tuple(dict.fromkeys(stage.loads))
+    every = tuple(dict.fromkeys(stage.loads))
+    reduced = {loop.loop for loop in stage.reduced}
+    loads = [load for load in every if any(not axes_of(part).isdisjoint(reduced) for part in load.index)]  # others stay with an element
     for vector in groups:
         moved = [load for load in loads if stage.stride(load, vector.last) != 0]
         fixed = [load for load in loads if stage.stride(load, vector.last) == 0]
@@ -187,7 +189,7 @@ def _found(stage: StageInfo) -> Iterator[Roles]:
         )
         across = stage.stride(stage.store, vector.last)
         transposed = across != 1 and not _only_axis(stage, vector)
-        if transposed and row is not None and all(stage.stride(load, row.last) == 0 for load in loads):
+        if transposed and row is not None and all(stage.stride(load, row.last) == 0 for load in every):
             continue  # rows that are all alike are stored along themselves
         scattered = any(stage.stride(load, vector.last) != 1 for load in moved)
         mixed = row is not None and any(stage.stride(load, row.last) != 0 for load in moved)

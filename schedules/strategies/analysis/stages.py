@@ -27,7 +27,7 @@ class StageInfo:
     """One stage of a nest, its indices over its own loops and those around it.
 
     `around` are the loops around it that are not its own, outermost first: the steps of a scan, the elements in whose expression it is a
-    sum. It is `conditional` where something is asked around its statement.
+    sum. What is `asked` around its statement decides whether it runs.
     """
 
     name: str
@@ -35,7 +35,7 @@ class StageInfo:
     loops: tuple[For, ...]
     ragged: Ragged = field(default_factory=Ragged)
     around: tuple[For, ...] = ()
-    conditional: bool = False
+    asked: tuple[Expr, ...] = ()
 
     @cached_property
     def outer(self) -> tuple[For, ...]:
@@ -51,7 +51,13 @@ class StageInfo:
     @cached_property
     def loads(self) -> tuple[Load, ...]:
         """What each iteration reads."""
-        return tuple(load for value in self.store.values for load in loads_of(value) if isinstance(load.buffer, Buffer))
+        read = (*self.asked, *self.store.values)
+        return tuple(load for value in read for load in loads_of(value) if isinstance(load.buffer, Buffer))
+
+    @property
+    def conditional(self) -> bool:
+        """Does something decide whether it runs?"""
+        return bool(self.asked)
 
     @property
     def scatters(self) -> bool:
@@ -288,7 +294,8 @@ def _stages(nest: Nest) -> Iterator[StageInfo]:
             own = tuple(loop for loop in path if stage_of(loop.loop) == part.stage and loop.loop not in shared)
             beside = tuple(loop for loop in path if loop not in own)
             asked = conditions_around(nest, part)
-            yield StageInfo(part.stage, _over_loops(nest, part, path), own, _ragged(nest, asked), beside, bool(asked))
+            over = tuple(expand(nest, cond, [loop.loop for loop in path]) for cond in asked) if nest.relations else asked
+            yield StageInfo(part.stage, _over_loops(nest, part, path), own, _ragged(nest, asked), beside, over)
 
 
 def _ragged(nest: Nest, conditions: tuple[Expr, ...]) -> Ragged:
