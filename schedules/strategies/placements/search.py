@@ -20,7 +20,7 @@ from tensorlang.schedules.model.produced import computed_at, inlined
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis.stages import size, tensor_of
 from tensorlang.schedules.strategies.descent import Alternatives, descend
-from tensorlang.schedules.strategies.placements.choices import FUSED, INLINED, STRIP, WHOLE, Group, PlacementPlan, Placements
+from tensorlang.schedules.strategies.placements.choices import FUSED, INLINED, STRIP, WHOLE, Group, Placements
 from tensorlang.schedules.strategies.placements.contractions import PlacedContraction
 from tensorlang.schedules.strategies.placements.windows import PlacedWindow
 from tensorlang.schedules.strategies.processor import Processor
@@ -55,6 +55,7 @@ class PlacementSearch:
     _vectors: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
     _stages: dict[tuple[str, frozenset[str]], Sketch] = field(default_factory=dict, compare=False, repr=False)
     _by_data: dict[str, frozenset[int]] = field(default_factory=dict, compare=False, repr=False)
+    _inlined: dict[frozenset[str], Mapping[str, frozenset[str]]] = field(default_factory=dict, compare=False, repr=False)
 
     def default(self) -> dict[str, Any]:
         """The values of the knobs that place stages."""
@@ -120,17 +121,18 @@ class PlacementSearch:
         plan = self.placements.plan(config)
         if plan is None:
             return math.inf
-        total, grouped = 0.0, {group.result: group for group in plan.groups}
+        grouped, elsewhere = {group.result: group for group in plan.groups}, plan.inlined | plan.members
+        total, written = 0.0, self._written(plan.inlined)
         for name in self.placements.stages:
-            if name not in plan.inlined and name not in plan.members:
-                total += self._group(grouped.get(name, Group(name, "", 1, False, ())), plan)
+            if name not in elsewhere:
+                total += self._group(grouped.get(name) or Group(name, "", 1, False, ()), plan.fused, written)
         return total
 
-    def _group(self, group: Group, plan: PlacementPlan) -> float:
-        """What a stage takes with what is computed in its strips."""
-        stages, written_in = {group.result, *group.members}, plan.inlined
-        fused = frozenset(name for name in plan.fused if name in stages or self.placements.readers[name][0] in stages)
-        own = frozenset(name for name in written_in if self._reaches(name, stages, written_in))
+    def _group(self, group: Group, fused: frozenset[str], written: Mapping[str, frozenset[str]]) -> float:
+        """What a stage takes with what is computed in its strips, and with what is `written` into these stages."""
+        stages = (group.result, *group.members)
+        own = frozenset[str]().union(*[written[name] for name in stages])
+        fused = frozenset([name for name in fused if name in stages or self.placements.readers[name][0] in stages])
         key = (group, own, fused)
         if key not in self._known:
             if sum(self._asked) > self.most:
@@ -155,12 +157,14 @@ class PlacementSearch:
         every = (access for statement in statements(self.plain) for access in statement.accesses)
         return {read.buffer.name: read.element * math.prod(read.extents) for read in every if read.buffer.memory == "argument"}
 
-    def _reaches(self, name: str, stages: set[str], written_in: frozenset[str]) -> bool:
-        """Is a stage that is inlined written into one of these, by way of others that are?"""
-        return any(
-            reader in stages or (reader in written_in and self._reaches(reader, stages, written_in))
-            for reader in self.placements.readers[name]
-        )
+    def _written(self, inlined: frozenset[str]) -> Mapping[str, frozenset[str]]:
+        """Which of the stages that are inlined are written into each other one, also by way of one another."""
+        if inlined not in self._inlined:
+            found = dict.fromkeys(self.placements.stages, frozenset[str]())
+            for name in sorted(inlined, key=self._order):
+                found |= {reader: found.get(reader, frozenset()) | found[name] | {name} for reader in self.placements.readers[name]}
+            self._inlined[inlined] = found
+        return self._inlined[inlined]
 
     def _shared(self, seconds: float, group: Group) -> float:
         if self.threads == 1 or not self.placements.stages[group.result].outer:
