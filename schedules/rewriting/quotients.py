@@ -19,7 +19,7 @@ from tensorlang.ir.dtype import INT64
 from tensorlang.ir.linear import expression, linear
 from tensorlang.ir.mentions import among
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, dtype_of, expressions, map_children, map_expressions, statements, walk
+from tensorlang.ir.traverse import axes_of, dtype_of, expressions, map_children, map_expressions, nodes, statements, walk
 from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.rewriting.region import expand
 
@@ -35,17 +35,22 @@ def without_decided_quotients(nest: Nest, made: frozenset[str]) -> Nest:
     """The nest with the quotients gone that the loops `made`, and those around and inside of them, decide."""
     inside = (part for part in among(nest.body, made) if isinstance(part, For) and part.loop in made)
     held = (expr for loop in inside for stmt in statements(loop) for expr in expressions(stmt))
-    if not any(map(_quotients, held)):
+    if not any(is_quotient(node) for expr in held for node in nodes(expr)):
         return nest
     known = _ranges(nest)
     names = [loop.loop for loop in loops(nest.body)]
+    done: dict[int, Expr] = {}
 
     def rewrite(expr: Expr) -> Expr:
-        if is_quotient(expr) and closure(nest, axes_of(expr)) & made:
-            found = _within(expand(nest, expr, names), known)
-            if _weight(nest, found) < _weight(nest, expr):
-                return found
-        return map_children(expr, rewrite)
+        if id(expr) not in done:  # several nodes share parts
+            done[id(expr)] = decided(expr) or map_children(expr, rewrite)
+        return done[id(expr)]
+
+    def decided(expr: Expr) -> Expr | None:
+        if not (is_quotient(expr) and closure(nest, axes_of(expr)) & made):
+            return None
+        found = _within(expand(nest, expr, names), known)
+        return found if _weight(nest, found) < _weight(nest, expr) else None
 
     return replace(nest, body=map_expressions(nest.body, rewrite))
 
@@ -64,10 +69,6 @@ def _weight(nest: Nest, expr: Expr) -> tuple[int, int]:
     """How many quotients there are, and how many axes they take their values from."""
     found = [node for node in walk(expr) if is_quotient(node)]
     return len(found), sum(len(closure(nest, axes_of(node))) for node in found)
-
-
-def _quotients(expr: Expr) -> int:
-    return sum(1 for node in walk(expr) if is_quotient(node))
 
 
 def _within(expr: Expr, known: Mapping[Expr, tuple[int, int]]) -> Expr:

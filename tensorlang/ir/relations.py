@@ -6,12 +6,19 @@ the legality proof the `equations` that are made of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
+from typing import Final, cast
 
 from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, FuseRelation, Nest, Relation, SplitRelation, WindowRelation
 from tensorlang.ir.traverse import axes_of, substitute
+from tensorlang.system.identity import Identity
+
+_KEPT: Final = 64
+"""Relations of nests whose derived axes are kept: each directive gives a nest others."""
+_NOTHING: Final = frozenset[str]()
 
 
 def relation_names(relation: Relation) -> tuple[str, ...]:
@@ -116,25 +123,36 @@ def equations(relation: Relation) -> tuple[Expr, ...]:
 
 def closure(nest: Nest, names: Iterable[str]) -> frozenset[str]:
     """The axes, and every axis that their values are derived from."""
-    found = set(names)
-    grew = True
-    while grew:
-        before = len(found)
-        for relation in nest.relations:
-            match relation:
-                case SplitRelation(parent, outer, inner, _, lo, hi):
-                    if parent in found:
-                        found |= {outer, inner} | axes_of(lo) | axes_of(hi)
-                case FuseRelation(fused, outer, inner, outer_lo, inner_lo, extent):
-                    if outer in found:
-                        found |= {fused} | axes_of(outer_lo) | axes_of(extent)
-                    if inner in found:
-                        found |= {fused} | axes_of(inner_lo) | axes_of(extent)
-                case WindowRelation(parent, inner, base, hi):
-                    if parent in found:
-                        found |= {inner} | axes_of(base) | axes_of(hi)
-        grew = len(found) > before
+    made_of, found = _made_of(Identity((nest.relations,))), set(names)
+    waiting = [*found]
+    while waiting:
+        further = made_of.get(waiting.pop(), _NOTHING) - found
+        found |= further
+        waiting += further
     return frozenset(found)
+
+
+@lru_cache(maxsize=_KEPT)
+def _made_of(key: Identity) -> Mapping[str, frozenset[str]]:
+    """The axes that each derived one is computed from: kept, since a directive asks of many expressions under the same relations."""
+    (relations,) = cast("tuple[tuple[Relation, ...]]", key.parts)
+    found: dict[str, frozenset[str]] = {}
+    for relation in relations:
+        for axis, parts in _sources(relation):
+            found[axis] = found.get(axis, _NOTHING).union(*parts)
+    return found
+
+
+def _sources(relation: Relation) -> Iterator[tuple[str, tuple[Collection[str], ...]]]:
+    """The axes that a relation derives, each with those that it is computed from."""
+    match relation:
+        case SplitRelation(parent, outer, inner, _, lo, hi):
+            yield parent, ((outer, inner), axes_of(lo), axes_of(hi))
+        case FuseRelation(fused, outer, inner, outer_lo, inner_lo, extent):
+            yield outer, ((fused,), axes_of(outer_lo), axes_of(extent))
+            yield inner, ((fused,), axes_of(inner_lo), axes_of(extent))
+        case WindowRelation(parent, inner, base, hi):
+            yield parent, ((inner,), axes_of(base), axes_of(hi))
 
 
 def axes_counted_with(nest: Nest, exprs: Iterable[Expr]) -> frozenset[str]:
@@ -181,7 +199,7 @@ def in_scope(nest: Nest, loops: Iterable[str]) -> tuple[Relation, ...]:
 
 def is_ready(relation: Relation, known: Collection[str]) -> bool:
     """Do the axes that a relation derives follow from those that are known?"""
-    return all(axis in known for axis in sides(relation)[0]) and all(
+    return all(map(known.__contains__, sides(relation)[0])) and all(
         isinstance(bound, Const) or axes_of(bound).issubset(known) for bound in bounds(relation)
     )
 
