@@ -34,7 +34,7 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.relations import equations, in_scope
 from tensorlang.ir.traverse import map_expressions, statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
-from tensorlang.schedules.legality.accesses import accesses
+from tensorlang.schedules.legality.accesses import accesses_to
 from tensorlang.schedules.placement.hoisting import raised, unplaced
 from tensorlang.schedules.placement.producer_placement import Placement, is_implicit, placement_of, reading
 from tensorlang.schedules.placement.scopes import unfollowed, visible
@@ -102,11 +102,11 @@ class ComputeAt(Directive):
         self._require_storage(outer)
         names = {buffer.name for buffer in buffers}
         own = (self.stage, f"{self.stage}.init")
-        inside = [access for access in accesses(loop, outer[:-1]) if access.buffer.name in names and access.stage not in own]
+        inside = [access for access in accesses_to(names, loop, outer[:-1]) if access.stage not in own]
         uses = [(access.index, access.loops[len(outer) :]) for access in inside]
         if not uses:
             raise Refusal("TL-S301", f"{self.stage!r} is not used inside {short(self.loop)!r}", stage=self.stage, loop=self.loop)
-        everywhere = [access for access in accesses(nest.body) if access.buffer.name in names and access.stage not in own]
+        everywhere = [access for access in accesses_to(names, nest.body) if access.stage not in own]
         if len(everywhere) != len(uses):
             stray = next(access for access in everywhere if loop.loop not in {part.loop for part in access.loops})
             raise Refusal(

@@ -38,7 +38,7 @@ from tensorlang.ir.traverse import (
 )
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.directives.compute_at import producer, producer_parts
-from tensorlang.schedules.legality.accesses import Access, accesses
+from tensorlang.schedules.legality.accesses import Access, accesses, accesses_to
 from tensorlang.schedules.legality.dependences import met
 from tensorlang.schedules.legality.in_bounds import is_whole_axis, place_facts
 from tensorlang.schedules.rewriting.copies import derived, pruned
@@ -160,8 +160,8 @@ class ComputeInline(Directive):
         if all(is_whole_axis(*side, own, nest.relations) for side in zip(store.index, buffers[0].shape, strict=True)):
             return
         names = {buffer.name for buffer in buffers}
-        for access in accesses(nest.body):
-            if access.buffer.name in names and not access.writes:
+        for access in accesses_to(names, nest.body):
+            if not access.writes:
                 pairs = [pair for pair in zip(access.index, store.index, strict=True) if not reads_data(pair[0])]
                 facts = place_facts(nest, own)
                 if uncovered(place_facts(nest, access.loops, access.conditions), (facts, pairs)) is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
 from tensorlang.ir.mentions import mentions
@@ -37,13 +37,32 @@ def accesses(
     return iter(found)
 
 
+def accesses_to(names: Collection[str], stmt: Stmt, loops: tuple[For, ...] = (), conditions: tuple[Expr, ...] = ()) -> Iterator[Access]:
+    """Those of some tensors, in program order: what mentions none of them is passed by, and counts as no position."""
+    found: list[Access] = []
+    _collect(found, stmt, loops, conditions, itertools.count(), names)
+    return (access for access in found if access.buffer.name in names)
+
+
 def distinct(found: Iterable[Access]) -> list[Access]:
     """Accesses, those once that a store makes alike: each copy of a subexpression reads what the others read."""
     return list({(access.source, access.buffer.name, access.writes, access.index, access.conditions): access for access in found}.values())
 
 
-def _collect(found: list[Access], stmt: Stmt, loops: tuple[For, ...], conditions: tuple[Expr, ...], position: Iterator[int]) -> None:
-    """Append the accesses within a statement to those that were found: generators inside of one another would take twice as long."""
+def _collect(
+    found: list[Access],
+    stmt: Stmt,
+    loops: tuple[For, ...],
+    conditions: tuple[Expr, ...],
+    position: Iterator[int],
+    names: Collection[str] | None = None,
+) -> None:
+    """Append the accesses within a statement to those that were found: generators inside of one another would take twice as long.
+
+    Of statements that mention any of some `names`, where these are given.
+    """
+    if names is not None and mentions(stmt).names.isdisjoint(names):
+        return
     match stmt:
         case Store():
             here = next(position)
@@ -52,15 +71,15 @@ def _collect(found: list[Access], stmt: Stmt, loops: tuple[For, ...], conditions
             name = None if stmt.reducer is None else stmt.reducer.name
             found += [Access(stmt.stage, buffer, stmt.index, True, name, loops, conditions, here, id(stmt)) for buffer in stmt.buffers]
         case For():
-            _collect(found, stmt.body, (*loops, stmt), conditions, position)
+            _collect(found, stmt.body, (*loops, stmt), conditions, position, names)
         case If(cond, then, orelse):
             _reads(found, "", cond, loops, conditions, next(position))
-            _collect(found, then, loops, (*conditions, cond), position)
+            _collect(found, then, loops, (*conditions, cond), position, names)
             if orelse is not None:
-                _collect(found, orelse, loops, (*conditions, Unary("not", cond)), position)
+                _collect(found, orelse, loops, (*conditions, Unary("not", cond)), position, names)
         case _:
             for part in substatements(stmt):
-                _collect(found, part, loops, conditions, position)
+                _collect(found, part, loops, conditions, position, names)
 
 
 def conditions_around(nest: Nest, stmt: Stmt) -> tuple[Expr, ...]:

@@ -22,7 +22,7 @@ from tensorlang.ir import Axis, Binary, Compare, Expr, For, Nest, SplitRelation,
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of, read_in, reads_data, written_in
-from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around, distinct
+from tensorlang.schedules.legality.accesses import Access, accesses, accesses_to, conditions_around, distinct
 from tensorlang.schedules.legality.fused_loops import fused_loop_facts, fused_tile_facts
 from tensorlang.schedules.legality.instances import example_of, exists, instance, rename, same_element
 from tensorlang.schedules.legality.needed import needed
@@ -98,8 +98,7 @@ def unread(nest: Nest, first: Access, second: Access, shared: frozenset[str], or
     bounds = (load.buffer for loop in loops(nest.body) for end in (loop.lo, loop.hi) for load in loads_of(end))
     if first.buffer not in allocations(nest.body) or first.buffer in bounds:
         return False
-    every = [access for access in accesses(nest.body) if access.buffer.name == first.buffer.name]
-    readers = [access for access in every if not access.writes or access.reducer is not None]
+    readers = [access for access in accesses_to((first.buffer.name,), nest.body) if not access.writes or access.reducer is not None]
     return all(conflict(nest, first, second, shared, order, reader=reader) is None for reader in readers)
 
 

@@ -20,7 +20,7 @@ from tensorlang.ir import Compare, Const, For, FuseRelation, Nest
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import in_scope
 from tensorlang.ir.traverse import reads_data
-from tensorlang.schedules.legality.accesses import Access, accesses
+from tensorlang.schedules.legality.accesses import Access, accesses_to
 from tensorlang.schedules.legality.instances import instance, same_element
 
 
@@ -44,7 +44,7 @@ def is_overwritten(nest: Nest, loop: For, one: Access, two: Access, writes: Sequ
         return False
     if one.buffer not in allocations(nest.body):
         return uncovered(pair, *images) is None
-    every = [access for access in accesses(nest.body) if access.buffer.name == one.buffer.name]
+    every = [*accesses_to((one.buffer.name,), nest.body)]
     first = min(access.position for access in every if loop.loop in {around.loop for around in access.loops})
     for access in every:
         if (not access.writes or access.reducer is not None) and access.position >= first:

@@ -21,7 +21,7 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.relations import bounds, closure, equations, in_scope, sides
 from tensorlang.ir.traverse import axes_of, expressions, map_children, map_expressions, map_statements, statements, substitute, unless_empty
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.legality.accesses import Access, accesses, facts_of
+from tensorlang.schedules.legality.accesses import Access, accesses, accesses_to, facts_of
 from tensorlang.schedules.legality.dependences import conflict
 from tensorlang.schedules.placement.upper_bounds import greatest
 from tensorlang.schedules.rewriting.edit import AUXILIARY, allocated_names, path_to, require_single, require_stage, stage_of, stores
@@ -300,8 +300,8 @@ def require_inside(nest: Nest, place: Placement, start: For, loop: str = "") -> 
 
     What runs in no iteration may stand before what it reads: nothing that it needs is written too late.
     """
-    for access in accesses(nest.body):
-        if access.buffer.name in place.names and access.stage not in place.own and all(part is not start for part in access.loops):
+    for access in accesses_to(place.names, nest.body):
+        if access.stage not in place.own and all(part is not start for part in access.loops):
             reason = f"{place.stage!r} is also used by {access.stage!r}, outside {short(start.loop)!r}; move that first"
             raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
 

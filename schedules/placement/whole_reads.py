@@ -18,7 +18,7 @@ from tensorlang.ir import Nest
 from tensorlang.ir.printer import text
 from tensorlang.ir.traverse import reads_data
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.legality.accesses import accesses
+from tensorlang.schedules.legality.accesses import accesses_to
 from tensorlang.schedules.legality.in_bounds import is_whole_axis, place_facts, sides_left
 from tensorlang.schedules.placement.producer_placement import Placement, StoredBox
 
@@ -28,8 +28,8 @@ def require_whole_reads(nest: Nest, place: Placement, box: StoredBox, loop: str 
 
     Where data say which element it is, it is one that the definition reads: copies are made at places that loops say.
     """
-    for access in accesses(nest.body):
-        if access.buffer.name not in place.names or access.writes or access.stage in place.own:
+    for access in accesses_to(place.names, nest.body):
+        if access.writes or access.stage in place.own:
             continue
         facts = place_facts(nest, access.loops, access.conditions)
         for part, end in zip(box.whole(access.index), box.ends, strict=True):

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from math import gcd, prod
 
-from tensorlang.ir import Axis, Binary, Buffer, Call, Const, Dim, Expr, For, If, Load, Nest, Store, Tail
+from tensorlang.ir import Axis, Binary, Buffer, Call, Const, Dim, Expr, For, If, Load, Nest, Stmt, Store, Tail
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.integers import ASSUMED_EXTENT
 from tensorlang.ir.linear import linear
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, loads_of, nodes, statements, walk
-from tensorlang.schedules.legality.accesses import accesses, conditions_around
+from tensorlang.ir.traverse import axes_of, loads_of, nodes, statements, substatements, walk
+from tensorlang.schedules.legality.accesses import accesses_to, conditions_around
 from tensorlang.schedules.rewriting.edit import extent_of, literal_extent, loops, path_to, stage_of, stores
 from tensorlang.schedules.rewriting.quotients import is_quotient
 from tensorlang.schedules.rewriting.ragged import Ragged, ragged
@@ -285,9 +285,9 @@ def stage_named(nest: Nest, name: str) -> StageInfo:
 
 
 def _stages(nest: Nest) -> Iterator[StageInfo]:
-    around = {(access.stage, access.position): access.loops for access in accesses(nest.body) if access.writes}
-    loops = {stage: found for (stage, _), found in around.items()}
-    shared = {loop.loop for (stage, _), found in around.items() for loop in found if not f"{stage}.".startswith(f"{stage_of(loop.loop)}.")}
+    around = [*_stores_in_loops(nest.body)]
+    loops = {store.stage: found for store, found in around}
+    shared = {part.loop for store, found in around for part in found if not f"{store.stage}.".startswith(f"{stage_of(part.loop)}.")}
     for part in statements(nest.body):
         if isinstance(part, Store) and not part.stage.endswith(".init") and part.stage in loops:
             path = loops[part.stage]
@@ -296,6 +296,14 @@ def _stages(nest: Nest) -> Iterator[StageInfo]:
             asked = conditions_around(nest, part)
             over = tuple(expand(nest, cond, [loop.loop for loop in path]) for cond in asked) if nest.relations else asked
             yield StageInfo(part.stage, _over_loops(nest, part, path), own, _ragged(nest, asked), beside, over)
+
+
+def _stores_in_loops(stmt: Stmt, around: tuple[For, ...] = ()) -> Iterator[tuple[Store, tuple[For, ...]]]:
+    """The stores within a statement, each with the loops around it."""
+    if isinstance(stmt, Store):
+        yield stmt, around
+    for part in substatements(stmt):
+        yield from _stores_in_loops(part, (*around, stmt) if isinstance(stmt, For) else around)
 
 
 def _ragged(nest: Nest, conditions: tuple[Expr, ...]) -> Ragged:
@@ -333,7 +341,7 @@ def standing(nest: Nest, stage: StageInfo) -> tuple[str, ...]:
 def readers(nest: Nest, buffers: tuple[Buffer, ...]) -> list[tuple[str, tuple[Expr, ...]]]:
     """The stages that read any of the buffers, with the index of each read."""
     names = {buffer.name for buffer in buffers}
-    return [(access.stage, access.index) for access in accesses(nest.body) if access.buffer.name in names and not access.writes]
+    return [(access.stage, access.index) for access in accesses_to(names, nest.body) if not access.writes]
 
 
 def label(loop: For | str) -> str:
