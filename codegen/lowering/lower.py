@@ -89,8 +89,8 @@ def _versioned(nest: Nest, target: Target) -> Nest:
 
 
 def _within_limits(versions: Nest, nest: Nest, target: Target) -> Nest:
-    """The versions of a nest, where they are not too much code."""
-    return versions if too_much(versions, MAX_INSTRUCTIONS, target.vector_bits) is None else nest
+    """The versions of a nest, where there are some and they are not too much code."""
+    return versions if versions.body is nest.body or too_much(versions, MAX_INSTRUCTIONS, target.vector_bits) is None else nest
 
 
 def _with_equal_nodes_shared(nest: Nest) -> Nest:

@@ -14,6 +14,7 @@ import operator
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, TypeAlias
 
 from tensorlang.ir.dtype import DType
@@ -22,6 +23,7 @@ Interval: TypeAlias = tuple[int, int]
 BIT: Final[Interval] = (0, 1)
 
 
+@cache
 def whole(of: DType) -> Interval:
     """All values of an integer type or of bool."""
     return int(of.lowest), int(of.highest)

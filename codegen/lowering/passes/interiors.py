@@ -32,7 +32,7 @@ from typing import Final
 from tensorlang.algebra.rules import TRUE
 from tensorlang.algebra.simplify import simplify
 from tensorlang.codegen.lowering.passes.bounds import bounded
-from tensorlang.codegen.lowering.passes.questions import Answer, Middle, answers_of, inside, is_most, is_question, negative
+from tensorlang.codegen.lowering.passes.questions import Answer, Middle, answers_of, asks, inside, is_most, is_question, negative
 from tensorlang.ir import Binary, Buffer, Call, Const, Expr, For, If, Load, Nest, Stmt, Store, block, const
 from tensorlang.ir.linear import Linear
 from tensorlang.ir.traverse import (
@@ -71,7 +71,7 @@ def interiors(nest: Nest, isa: Collection[str] = ()) -> Nest:
 
 def _parted(stmt: Stmt, middle: Middle, depth: int, isa: Collection[str]) -> Stmt:
     """The statement with interiors apart; `middle` has a typical value of each loop around, `depth` counts the versions around."""
-    if not any(is_question(node) for part in statements(stmt) for expr in expressions(part) for node in nodes(expr)):
+    if not asks(stmt):
         return stmt
     if not isinstance(stmt, For):
         return map_statements(stmt, lambda part: _parted(part, middle, depth, isa))

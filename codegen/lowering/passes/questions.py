@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from functools import lru_cache
+from typing import Final, TypeAlias, cast
 
 from tensorlang.algebra.bounds import interval
 from tensorlang.algebra.rules import FALSE, TRUE
@@ -20,8 +21,11 @@ from tensorlang.ir.dtype import INT64
 from tensorlang.ir.integers import ARITHMETIC, COMPARE, EXTENT_OPERATORS
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.traverse import axes_of, dtype_of, expressions, nodes, reads_data, rewrite, substatements
+from tensorlang.system.identity import Identity
 
 MAX_QUESTIONS: Final = 64
+KEPT: Final = 1024
+"""Statements of which it is kept whether they ask: those of a nest of a hundred stages."""
 USUAL: Final = 1024
 """Assumed of an extent that is known only at run time, to find the middle of a loop."""
 
@@ -63,6 +67,18 @@ def _wraps(node: Expr) -> bool:
             return False
 
 
+def asks(stmt: Stmt) -> bool:
+    """Is there a question within a statement?"""
+    return _asks(Identity((stmt,)))
+
+
+@lru_cache(maxsize=KEPT)
+def _asks(key: Identity) -> bool:
+    """The same, kept: it is asked of each statement for every loop around it, and in each version."""
+    (stmt,) = cast("tuple[Stmt]", key.parts)
+    return any(map(asks, substatements(stmt))) or any(is_question(node) for expr in expressions(stmt) for node in nodes(expr))
+
+
 def answers_of(loop: For, middle: Middle) -> dict[Expr, Answer]:
     """The questions inside a loop whose answers depend on it, and hold for whole iterations of it."""
     found = _Found()
@@ -72,6 +88,8 @@ def answers_of(loop: For, middle: Middle) -> dict[Expr, Answer]:
 
 
 def _search(stmt: Stmt, loop: For, inner: Loops, middle: Middle, found: _Found) -> None:
+    if not asks(stmt):
+        return
     lanes = {name for name, part in inner.items() if part.kind == "vector"}
     for expr in expressions(stmt):
         reads, written = _chooses_reads(expr), isinstance(stmt, Store) and any(expr is part for part in stmt.index)
