@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tensorlang.system.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cycles:
     """What a statement takes: in the units of arithmetic (or waiting for a chain), and for loads and stores.
 

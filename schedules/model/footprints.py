@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from tensorlang.schedules.model.parts import Loop, Part, Statement
 from tensorlang.schedules.model.walks import LinearAccess
+from tensorlang.system.frozen import frozen
 
 
 class DimensionSpan(NamedTuple):
@@ -36,7 +37,7 @@ class Units(NamedTuple):
     run: float
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@frozen
 class BufferFootprint:
     """The part of a buffer that is touched; `place` is the first statement that does; `name` the buffer's.
 
@@ -74,14 +75,14 @@ class BufferFootprint:
         whole = math.prod(extents[last + 1 :])
         span = min(self.sides[last].span, max(extents[last], 1.0))
         run = span * strides[last] if last < len(self.sides) - 1 else span * element
-        rows = []
+        rows, number = list[tuple[float, int]](), 1.0
         for side, extent, step in zip(self.sides[:last], extents[:last], strides[:last], strict=True):
             count = min(side.span, side.reached, max(extent, 1.0))
             if count > 1:
                 skipped = max(1, round((side.span - 1) / (count - 1)))  # windows at a stride read every other row
                 rows.append((count, int(step) * skipped))
-        number = math.prod(count for count, _ in rows)
-        apart = min((step for _, step in rows), default=0)
+                number *= count
+        apart = min([step for _, step in rows], default=0)
         if rows and apart < size:  # several rows in one unit
             total = number * apart / size
         elif run <= element:
@@ -152,7 +153,7 @@ def sets_used(units: Units, line: int, sets: int) -> float:
     return min(float(sets), starts * max(1.0, units.total / max(1.0, number)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoopScope:
     """A loop, or a whole program (`loop` is None): the boxes of one iteration and of all of them, and the scopes inside.
 

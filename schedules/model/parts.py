@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from tensorlang.schedules.model.walks import LinearAccess
 
@@ -94,14 +93,23 @@ class Statement(NamedTuple):
         """How many elements it reads and writes."""
         return sum(len(access.taps) for access in self.accesses)
 
-    def over(self, follow: Callable[[frozenset[str]], frozenset[str]]) -> Statement:
-        """The statement with its conditions and operations over what loops become; not its accesses, nor what its result moves with."""
-        follow = cache(follow)  # a stage that others were written into asks the same of the same loops many times
-        divided = tuple([part._replace(loops=follow(part.loops), chosen=follow(part.chosen)) for part in self.divided])
-        apart = tuple([part._replace(loops=follow(part.loops)) for part in self.apart])
-        edges = tuple([part._replace(loops=follow(part.loops)) for part in self.edges])
-        told = self._replace(told=follow(self.told), sure=follow(self.sure)) if self.told else self
-        return told._replace(conditions=tuple(map(follow, self.conditions)), divided=divided, apart=apart, edges=edges)
+    def over(self, follow: Callable[[frozenset[str]], frozenset[str]], **others: Any) -> Statement:
+        """The statement with its conditions and operations over what loops become, and with `others` of its fields.
+
+        Not its accesses, nor what its result moves with.
+        """
+        parts: tuple[Divided | Apart | Chosen, ...] = (*self.divided, *self.apart, *self.edges)
+        every = {*self.conditions, *(part.loops for part in parts), *(part.chosen for part in self.divided), self.told, self.sure}
+        now = {loops: follow(loops) for loops in every}  # a stage that others were written into asks of the same loops many times
+        return self._replace(
+            conditions=tuple([now[loops] for loops in self.conditions]),
+            divided=tuple([part._replace(loops=now[part.loops], chosen=now[part.chosen]) for part in self.divided]),
+            apart=tuple([part._replace(loops=now[part.loops]) for part in self.apart]),
+            edges=tuple([part._replace(loops=now[part.loops]) for part in self.edges]),
+            told=now[self.told],
+            sure=now[self.sure] if self.told else self.sure,
+            **others,
+        )
 
 
 class Loop(NamedTuple):

@@ -115,9 +115,8 @@ def computed_at(
     for reader, own in zip(readers, inside, strict=True):
         reader.statement = reader.statement._replace(accesses=gathered(box.read(reader.statement.accesses, names, own)))
     axes, shifts, trips = box.axes, box.shifts, box.trips
-    statement = producer.statement.over(partial(made_of, axes=axes))
     accesses = (box.own(access) if access.buffer.name in names else _moved(access, axes, shifts) for access in producer.statement.accesses)
-    statement = statement._replace(accesses=gathered(accesses))
+    statement = producer.statement.over(partial(made_of, axes=axes), accesses=gathered(accesses))
     loops = (loop._replace(trips=trips.get(loop.name, loop.trips)) for loop in producer.loops if loop.name not in around)
     first = {at: turns, **{name: side.reach for own, side in zip(made[0].terms, box.sides, strict=True) for name in own}}
     return Sketch(statement, [loop for loop in loops if loop.trips > 1 or loop.name not in trips], first=first)
@@ -163,7 +162,7 @@ class _Box:
         """Where the producer's loops begin beside that."""
         return {name: side.low for own, side in zip(self.made.terms, self.sides, strict=True) for name in own}
 
-    @property
+    @cached_property
     def trips(self) -> dict[str, float]:
         """How often the producer's loops run, on average: the first iteration computes the box, others what the one before has not."""
         still = bool(self.kept) and not any(side.step for side in self.sides)
@@ -175,8 +174,8 @@ class _Box:
 
     def own(self, access: LinearAccess) -> LinearAccess:
         """How the producer writes the storage of one of the tensors, or reads it, as a recurrence does."""
-        trips = self.trips
-        return self._stored(access, [{name: term for name, term in own.items() if trips[name] > 1} for own in access.terms], access.taps)
+        moving: list[Terms] = [{name: term for name, term in own.items() if self.trips[name] > 1} for own in access.terms]
+        return self._stored(access, moving, access.taps)
 
     def read(self, accesses: Iterable[LinearAccess], names: Collection[str], inside: Collection[str]) -> Iterator[LinearAccess]:
         """The accesses of a reader whose loops `inside` move the box's elements, those of the tensors `names` in the storage."""

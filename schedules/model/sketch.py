@@ -236,7 +236,7 @@ class Sketch:
             return access.over(tuple([follow(terms, axes) for terms in access.terms]), access.runs)
 
         accesses = tuple([followed(access) for access in self.statement.accesses])
-        self.statement = _followed(self.statement, axes)._replace(accesses=accesses)
+        self.statement = _followed(self.statement, axes, accesses)
 
     def _vectorize_copy(self, source: LinearAccess, lanes: int) -> None:
         """Walk memory along both sides of a copy: by vectors of its last loop, or across, by tiles that are transposed in registers."""
@@ -280,12 +280,12 @@ def _from_registers(consumer: Statement, writes: Sequence[LinearAccess]) -> Stat
         for access in consumer.accesses
         if access.buffer.name not in made
     )
-    return _followed(consumer, axes)._replace(accesses=rest) if axes else None
+    return _followed(consumer, axes, rest) if axes else None
 
 
-def _followed(statement: Statement, axes: Mapping[str, Terms]) -> Statement:
-    """A statement that moves with loops of which others are made, but for its accesses."""
-    return statement.over(partial(made_of, axes=axes))._replace(moving=made_of(statement.moving, axes))
+def _followed(statement: Statement, axes: Mapping[str, Terms], accesses: tuple[LinearAccess, ...]) -> Statement:
+    """A statement that moves with loops of which others are made, with its accesses over these."""
+    return statement.over(partial(made_of, axes=axes), moving=made_of(statement.moving, axes), accesses=accesses)
 
 
 def _without(statement: Statement, buffers: Collection[str]) -> Statement:

@@ -112,7 +112,7 @@ class LinearAccess(NamedTuple):
 
     def bytes_of(self, loop: str) -> float:
         """Bytes that it moves in memory an iteration of a loop, in either direction."""
-        return abs(sum(terms[loop].coefficient * stride for terms, stride in zip(self.terms, self.strides, strict=True) if loop in terms))
+        return abs(sum([terms[loop].coefficient * stride for terms, stride in zip(self.terms, self.strides, strict=True) if loop in terms]))
 
     def over(self, terms: tuple[Terms, ...], runs: Runs) -> LinearAccess:
         """The access over other terms: many are made, and `_replace` takes four times as long."""

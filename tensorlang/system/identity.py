@@ -5,11 +5,12 @@ A statement or a nest is a value whose comparison takes as long as reading it: w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from operator import is_
 
+from tensorlang.system.frozen import frozen
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@frozen
 class Identity:
     """Some objects as a key, which keeps them alive: another key is equal that holds the same objects."""
 
