@@ -14,10 +14,10 @@ from dataclasses import replace
 from tensorlang.algebra.bounds import interval
 from tensorlang.algebra.quotients import taken_apart
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Const, Expr, For, Nest
+from tensorlang.ir import Axis, Binary, Const, Expr, For, Nest, Stmt
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.linear import expression, linear
-from tensorlang.ir.mentions import among
+from tensorlang.ir.mentions import among, map_among
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, dtype_of, expressions, map_children, map_expressions, nodes, statements, walk
 from tensorlang.schedules.rewriting.edit import loops
@@ -33,8 +33,8 @@ def is_quotient(expr: Expr) -> bool:
 
 def without_decided_quotients(nest: Nest, made: frozenset[str]) -> Nest:
     """The nest with the quotients gone that the loops `made`, and those around and inside of them, decide."""
-    inside = (part for part in among(nest.body, made) if isinstance(part, For) and part.loop in made)
-    held = (expr for loop in inside for stmt in statements(loop) for expr in expressions(stmt))
+    found = (part for part in among(nest.body, made) if isinstance(part, For) and part.loop in made)
+    held = (expr for loop in found for stmt in statements(loop) for expr in expressions(stmt))
     if not any(is_quotient(node) for expr in held for node in nodes(expr)):
         return nest
     known = _ranges(nest)
@@ -52,7 +52,11 @@ def without_decided_quotients(nest: Nest, made: frozenset[str]) -> Nest:
         found = _within(expand(nest, expr, names), known)
         return found if _weight(nest, found) < _weight(nest, expr) else None
 
-    return replace(nest, body=map_expressions(nest.body, rewrite))
+    def inside(stmt: Stmt) -> Stmt:
+        made_here = isinstance(stmt, For) and stmt.loop in made
+        return map_expressions(stmt, rewrite) if made_here else map_among(stmt, made, inside)
+
+    return replace(nest, body=inside(nest.body))
 
 
 def _ranges(nest: Nest) -> Mapping[Expr, tuple[int, int]]:
