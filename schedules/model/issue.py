@@ -371,19 +371,22 @@ class _Body:
 
     def _moved_out(self, copies: Mapping[str, int], number: float) -> float:
         """Operations that are not carried out in every copy, since they follow fewer loops."""
-        serial = self.loops[0][-1] if self.loops[0] else None
         spared = 0.0
         for loops, operations in self.statement.apart:
             each = math.prod(count for name, count in copies.items() if name in loops)
-            spared += operations * (number - each / (1.0 if serial is None or serial.name in loops else serial.trips))
+            spared += operations * (number - each / self._turns_without(loops))
         return spared
 
+    def _turns_without(self, loops: Collection[str]) -> float:
+        """How often the body runs before one of these loops, of those around it, goes on: what follows them alone is computed once."""
+        return math.prod(loop.trips for loop in takewhile(lambda loop: loop.name not in loops, reversed(self.loops[0])))
+
     def _divider(self, copies: Mapping[str, int]) -> float:
-        """Cycles of the unit that divides, once for what the serial loop does not change."""
-        ports, serial, total = self.machine.ports, self.loops[0][-1] if self.loops[0] else None, 0.0
+        """Cycles of the unit that divides, once for what serial loops do not change."""
+        ports, total = self.machine.ports, 0.0
         for loops, divisions, roots, chosen in self.statement.divided:
             each = (divisions / ports.divisions + roots / ports.roots) * (self._at_edges(chosen) if chosen else 1.0)
             each *= math.prod(count for name, count in copies.items() if name in loops)
-            each /= 1.0 if serial is None or serial.name in loops else serial.trips
+            each /= self._turns_without(loops)
             total += each * (1.0 if self.vector is not None and self.vector.name in loops else SCALAR)
         return total

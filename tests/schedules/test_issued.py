@@ -253,3 +253,14 @@ def test_pieces_with_less_than_a_line_between_them_are_a_run():
         return estimate(s.nest, tl.machine("znver4")).shares["memory"]
 
     assert seconds(1) < 1.1 * seconds(3)
+
+
+def test_what_an_outer_loop_alone_moves_is_computed_once_for_all_loops_inside() -> None:
+    def more(*inner: int) -> float:
+        """Seconds of the exponentials of what the outermost loop moves."""
+        X, v = tl.placeholder((100, *inner), name="X"), tl.placeholder((100,), name="v")
+        each = [tl.compute((100, *inner), lambda i, *at, f=f: X[(i, *at)] * f(v[i]), name="Y") for f in (tl.exp, lambda x: x)]
+        slow, fast = (estimate(tl.Schedule(Y).nest, CASCADELAKE).shares["arithmetic"] for Y in each)
+        return slow - fast
+
+    assert more(7, 7) == pytest.approx(more(49), rel=0.05)
