@@ -131,7 +131,7 @@ def _load(frame: Frame, node: ir.Load) -> Value:
     access = access_of(frame, node.buffer, node.index, value, reads=True)
     builder, mask = frame.builder, None if node.exists else frame.mask
     if (table := small_table(node.buffer, node.index, frame.target.isa)) and small_tables.begins_there(access):
-        return small_tables.looked_up(builder, access, table, frame.mask)
+        return small_tables.looked_up(builder, frame.target, access, table, frame.mask)
     if mask is None or not access.uniform or frame.wanted or access.owned:
         return memory.load(builder, frame.target, access, mask)
     before = builder.block

@@ -3,8 +3,9 @@
     vector j in range(64): o[j] = T[X[j]]           low, high = vpermi2b(T[0:128], X), vpermi2b(T[128:256], X)
                                                     o = X >= 128 ? high : low
 
-The instruction reads seven bits of each number. LLVM loads the registers where a loop begins that does not write the table. All of it
-exists, so a lane that is off may read what it likes, and is zero thereafter, as what is loaded under a mask is.
+The instruction reads seven bits of each number. Where there is none, a shuffle takes bytes out of 16 for each part of the table, and of two
+parts the bits above tell which one was meant. LLVM loads the registers where a loop begins that does not write the table. All of it exists,
+so a lane that is off may read what it likes, and is zero thereafter, as what is loaded under a mask is.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from typing import Final
 
 from llvmlite import ir as llvm
 
-from tensorlang.codegen.emission.lanes import resized
-from tensorlang.codegen.emission.types import I8, I64, Builder, Poison, Value, external, filled, literal, shaped
+from tensorlang.codegen.emission.lanes import picked, resized
+from tensorlang.codegen.emission.types import I8, I16, I64, Builder, Poison, Value, external, filled, literal, shaped
 from tensorlang.codegen.emission.vector_access import VectorAccess, address
-from tensorlang.schedules.rewriting.small_tables import REGISTER
+from tensorlang.codegen.target import Target
+from tensorlang.schedules.rewriting.small_tables import PART, PICKS, REGISTER
 
 PICK: Final = "llvm.x86.avx512.vpermi2var.qi.512"
 """Bytes of two registers by numbers: the first register, the numbers, the second register."""
+SHUFFLE: Final = {32: "llvm.x86.avx2.pshuf.b", 64: "llvm.x86.avx512.pshuf.b.512"}
+"""Bytes of 16 by numbers of four bits, in each part of a register of so many bytes."""
 _KIND: Final = llvm.VectorType(I8, REGISTER)
 
 
@@ -33,16 +37,51 @@ def begins_there(access: VectorAccess) -> bool:
     )
 
 
-def looked_up(builder: Builder, access: VectorAccess, length: int, mask: Value | None) -> Value:
+def looked_up(builder: Builder, target: Target, access: VectorAccess, length: int, mask: Value | None) -> Value:
     """The bytes of a table of so many, which fill registers, in all lanes."""
-    lanes, place = access.lanes, access.place
-    numbers = resized(builder, builder.trunc(access.offsets, shaped(I8, lanes)), Poison(shaped(I8, lanes)), REGISTER)
-    starts = range(0, length, REGISTER)
-    parts = [builder.load(address(builder, place.dtype, place.pointer, literal(I64, at)), align=1, typ=_KIND) for at in starts]
+    numbers = builder.trunc(access.offsets, shaped(I8, access.lanes))
+    picks = PICKS in target.isa and length % REGISTER == 0
+    found = _picked(builder, access, length, numbers) if picks else _shuffled(builder, target, access, length, numbers)
+    return found if mask is None else builder.select(mask, found, filled(found.type, 0))
+
+
+def _picked(builder: Builder, access: VectorAccess, length: int, numbers: Value) -> Value:
+    """By an instruction that takes each of 64 bytes out of two registers."""
+    numbers = resized(builder, numbers, Poison(numbers.type), REGISTER)
+    parts = [_part(builder, access, at, REGISTER) for at in range(0, length, REGISTER)]
     pick = external(builder.module, PICK, _KIND, [_KIND] * 3)
     halves = [builder.call(pick, [pair[0], numbers, pair[-1]]) for pair in (parts[:2], parts[2:]) if pair]
     found = halves[0]
     if len(halves) > 1:
         found = builder.select(builder.icmp_signed("<", numbers, filled(_KIND, 0)), halves[1], found)
-    found = resized(builder, found, Poison(_KIND), lanes)
-    return found if mask is None else builder.select(mask, found, filled(found.type, 0))
+    return resized(builder, found, Poison(_KIND), access.lanes)
+
+
+def _shuffled(builder: Builder, target: Target, access: VectorAccess, length: int, numbers: Value) -> Value:
+    """By shuffles of all parts of the table; the highest bits choose, of two that are neighbours, of two such choices, and so on."""
+    width = target.vector_bits // 8
+    kind, words = shaped(I8, width), shaped(I16, width // 2)
+    shuffle = external(builder.module, SHUFFLE[width], kind, [kind, kind])
+    parts = [_part(builder, access, at, PART) for at in range(0, length, PART)]
+    tables = [picked(builder, part, part, [*range(PART)] * (width // PART)) for part in parts]
+    found: Value | None = None
+    for start in range(0, access.lanes, width):
+        count = min(width, access.lanes - start)
+        own = resized(builder, picked(builder, numbers, numbers, range(start, start + count)), filled(shaped(I8, count), 0), width)
+        low = builder.and_(own, filled(kind, PART - 1))
+        chosen = [builder.call(shuffle, [table, low]) for table in tables]
+        for bit in (4, 5, 6, 7):  # which is moved to the top of its byte, from where it chooses
+            moved = builder.bitcast(builder.shl(builder.bitcast(own, words), filled(words, 7 - bit)), kind)
+            above = builder.icmp_signed("<", moved, filled(kind, 0))
+            pairs = (chosen[at : at + 2] for at in range(0, len(chosen), 2))
+            chosen = [pair[0] if len(pair) == 1 else builder.select(above, pair[1], pair[0]) for pair in pairs]
+        part = resized(builder, chosen[0], Poison(kind), count)
+        found = part if found is None else picked(builder, found, resized(builder, part, Poison(part.type), start), range(start + count))
+    assert found is not None
+    return found
+
+
+def _part(builder: Builder, access: VectorAccess, start: int, count: int) -> Value:
+    """Some bytes of the table."""
+    place = access.place
+    return builder.load(address(builder, place.dtype, place.pointer, literal(I64, start)), align=1, typ=llvm.VectorType(I8, count))

@@ -49,7 +49,7 @@ from tensorlang.schedules.model.ranges import ranges
 from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, gathered, runs_of
 from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.rewriting.quotients_of_loops import is_rounded
-from tensorlang.schedules.rewriting.small_tables import FEATURE, small_table
+from tensorlang.schedules.rewriting.small_tables import FEATURES, small_table
 
 
 def program(nest: Nest, dims: Mapping[str, int] | None = None) -> tuple[Part, ...]:
@@ -364,7 +364,7 @@ class _Reader:
     def _access(self, buffer: Buffer, index: tuple[Expr, ...], *, reads: bool, writes: bool, streams: bool = False) -> LinearAccess:
         extents, strides = self._shape(buffer)
         offsets, terms = zip(*map(self._index, index), strict=True) if index else ((), ())
-        held = small_table(buffer, index, (FEATURE,))  # where registers hold it; elsewhere lanes do not read it (`rows.lanes`)
+        held = small_table(buffer, index, FEATURES)  # where registers hold it; elsewhere lanes do not read it (`rows.lanes`)
         told = () if held else tuple([place for place, part in enumerate(index) if reads_data(part) or is_rounded(part)])
         access = LinearAccess(buffer, buffer.dtype.bytes, extents, strides, (offsets,), terms, reads, writes, streams, told=told)
         return access._replace(runs=runs_of(access, self.around), asked=reads and buffer.name in self.hinted)
