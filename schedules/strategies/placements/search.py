@@ -20,6 +20,7 @@ from tensorlang.schedules.model.produced import computed_at, inlined
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis.stages import size, tensor_of
 from tensorlang.schedules.strategies.descent import Alternatives, descend
+from tensorlang.schedules.strategies.loops.thread_loop import seconds_of_forks
 from tensorlang.schedules.strategies.placements.choices import FUSED, INLINED, STRIP, WHOLE, Group, Placements
 from tensorlang.schedules.strategies.placements.contractions import PlacedContraction
 from tensorlang.schedules.strategies.placements.windows import PlacedWindow
@@ -174,7 +175,8 @@ class PlacementSearch:
             if group.members
             else size(self.placements.stages[group.result].outer[0])
         )
-        return min(seconds, seconds * math.ceil(trips / self.threads) / trips + self.machine.core.fork)
+        forks = seconds_of_forks(self.machine.core, self.placements.stages[group.result].turns)
+        return min(seconds, seconds * math.ceil(trips / self.threads) / trips + forks)
 
     def _sketch(self, group: Group, written_in: frozenset[str]) -> Sketch | None:
         """The loops of a group; None where the regions of its members cannot be told, or what is inlined is too much to be counted."""
