@@ -35,8 +35,8 @@ from tensorlang.schedules.strategies.loops.neighbours import neighbours, shared_
 from tensorlang.schedules.strategies.loops.thread_loop import AWAKE, WORTH_THREADS, parallelize, seconds_of_forks, sharing_pays
 from tensorlang.schedules.strategies.processor import Processor
 
-SHARED: Final = (frozenset({"parallel"}), frozenset({"parallel", "serial"}))
-"""Kinds of neighbouring loops of which threads share one at least."""
+SHARED: Final = (frozenset({"parallel"}), frozenset({"parallel", "serial"}), frozenset({"serial"}))
+"""Kinds of neighbouring loops that threads may share: two that are too little for that may be enough together."""
 WORTH_ASKING: Final = 0.005
 """The share of a program's time, on one thread, which has to be saved for it to be proved that two loops may be one."""
 
@@ -76,7 +76,10 @@ def _in_one(s: Schedule, machine: Processor, threads: int) -> Schedule:
         alone = [name for name in pair if find_loop(s.nest, name).kind == "serial"]
         turns = prod(size(loop) for loop in loops_on(path_to_loop(s.nest, pair[0]))[:-1])
         fork = turns * AWAKE * machine.core.fork
-        saved = sum(each.get(name, 0.0) for name in alone) * (1 - 1 / threads) if alone else fork
+        work, one = sum(each.get(name, 0.0) for name in alone), len(alone) < len(pair)
+        if not one and not sharing_pays(find_loop(s.nest, pair[0]), work, threads, seconds_of_forks(machine.core, turns)):
+            continue
+        saved = work * (1 - 1 / threads) if alone else fork
         handed = turns * _handed_on(s, pair, machine, threads) if alone and turns > 1 else 0.0
         trial = s.copy()
         if saved + handed < WORTH_ASKING * seconds or not all(trial.attempt(Parallel(name)) for name in alone):
@@ -86,7 +89,7 @@ def _in_one(s: Schedule, machine: Processor, threads: int) -> Schedule:
             more = estimate(fused.nest, machine.core).seconds - seconds
             if more / threads < saved:
                 s, seconds = fused, seconds + more
-        elif saved + handed > fork and alone:
+        elif saved + handed > fork and alone and one:
             s = trial
     return s
 
