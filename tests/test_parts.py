@@ -11,6 +11,8 @@ import pytest
 import tensorlang as tl
 from tensorlang.definition.expr import MAX_DEPTH, MAX_SIZE
 from tensorlang.errors import DefinitionError
+from tensorlang.ir import Store
+from tensorlang.ir.traverse import depth, nodes, sizes_and_depths, statements
 from tensorlang.language.parts import PARTS
 from tensorlang.serialization import canonical
 
@@ -128,3 +130,12 @@ def test_the_same_body_is_the_same_program() -> None:
     x = tl.placeholder((N,), "uint32", name="x")
     one, other = (tl.compute((N,), lambda i: shifted(x[i], 6), name="y") for _ in range(2))
     assert canonical.fingerprint((one,)) == canonical.fingerprint((other,))
+
+
+def test_what_several_share_is_one_part_of_the_nest() -> None:
+    """A nest has no more nodes than its definition, but for the axes: passes would go through copies of what doubles."""
+    x = tl.placeholder((N,), "uint32", name="x")
+    y = tl.compute((N,), lambda i: (value := shifted(x[i], 3), value + 1), name="y")
+    values = next(part for part in statements(tl.Schedule(y).nest.body) if isinstance(part, Store)).values
+    assert len(list(nodes(*values))) == len(list(nodes(*y[0].definition.values))) < 2 * depth(values[1])
+    assert sizes_and_depths(values[0])[id(values[0])][0] > 1000

@@ -200,9 +200,9 @@ def walk(expr: Expr) -> Iterator[Expr]:
         stack.extend(children(node)[::-1])
 
 
-def nodes(expr: Expr) -> Iterator[Expr]:
-    """Every node of an expression once, also those that several others share."""
-    stack, seen = [expr], set[int]()
+def nodes(*exprs: Expr) -> Iterator[Expr]:
+    """Every node of some expressions once, also those that several others share."""
+    stack, seen = [*exprs], set[int]()
     while stack:
         node = stack.pop()
         if id(node) not in seen:
@@ -251,15 +251,7 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
 
 def axes_of(expr: Expr) -> frozenset[str]:
     """Names of the axes that an expression reads."""
-    found: set[str] = set()
-    stack = [expr]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Axis):
-            found.add(node.name)
-        else:
-            stack.extend(children(node))
-    return frozenset(found)
+    return frozenset(node.name for node in nodes(expr) if isinstance(node, Axis))
 
 
 def loads_of(expr: Expr) -> Iterator[Load]:
@@ -269,7 +261,7 @@ def loads_of(expr: Expr) -> Iterator[Load]:
 
 def reads_data(expr: Expr) -> bool:
     """Does data tell its value, so that it is not known where the loops stand?"""
-    return any(isinstance(node, Load) for node in walk(expr))
+    return any(isinstance(node, Load) for node in nodes(expr))
 
 
 def substatements(stmt: Stmt) -> tuple[Stmt, ...]:
@@ -377,7 +369,7 @@ def statements(stmt: Stmt) -> Iterator[Stmt]:
 
 def read_in(expr: Expr) -> frozenset[str]:
     """The names of the buffers that an expression reads."""
-    return frozenset(getattr(load.buffer, "name", "") for load in loads_of(expr))
+    return frozenset(getattr(node.buffer, "name", "") for node in nodes(expr) if isinstance(node, Load))
 
 
 def written_in(stmt: Stmt) -> frozenset[str]:

@@ -43,9 +43,9 @@ from tensorlang.ir import (
 )
 from tensorlang.ir.names import unique
 from tensorlang.ir.printer import short
-from tensorlang.ir.traverse import children, map_children, walk
+from tensorlang.ir.traverse import children, map_children, nodes
 from tensorlang.lowering.around import Range, loops, under
-from tensorlang.lowering.replaced import are_replaced
+from tensorlang.lowering.replaced import replaced
 from tensorlang.lowering.settled import settled
 
 
@@ -120,6 +120,7 @@ class ProgramLowering:
         last: list[Stmt] = []
         rings: list[TensorStorage] = []
         direct = _direct(scan)
+        single = direct & replaced(scan)
         for component, (state, init) in enumerate(zip(scan.states, scan.init, strict=True)):
             out = self.places[id(scan), component]
             label = name if len(scan.states) == 1 else f"{name}_{component}"
@@ -128,7 +129,7 @@ class ProgramLowering:
                 before = TensorStorage(out.buffer, (simplify(Binary("sub", time, ir.const(1))),))
                 self.states[id(state)] = _CarriedState(before, init, Compare("eq", time, ir.const(0)))
             else:
-                places = 1 if component in direct and are_replaced(scan, component) else 2
+                places = 1 if component in single else 2
                 ring = Buffer(f"{label}.ring", (ir.const(places), *state.shape), state.dtype)
                 self.scratch.append(ring)
                 target = TensorStorage(ring, (_slot(Binary("add", time, ir.const(1)), places),))
@@ -313,9 +314,16 @@ class _Prelude:
     parts: list[Stmt] = field(default_factory=list)
     scratch: list[Buffer] = field(default_factory=list)
     seen: dict[tuple[Expr, tuple[Expr, ...]], tuple[Buffer, ...]] = field(default_factory=dict)
+    done: dict[tuple[int, tuple[Expr, ...]], Expr] = field(default_factory=dict)
 
     def lower(self, expr: Expr) -> Expr:
-        """The expression over buffers and named axes; its reductions become loads of scalars."""
+        """The expression over buffers and named axes; its reductions become loads of scalars. A part that several share stays one."""
+        found = self.done.get((id(expr), self.conditions))
+        if found is None:
+            found = self.done[id(expr), self.conditions] = self._lowered(expr)
+        return found
+
+    def _lowered(self, expr: Expr) -> Expr:
         match expr:
             case Axis(name):
                 return self.owner.axes[name]
@@ -379,4 +387,4 @@ def _surely(expr: Expr) -> dict[Reduce, None]:
 
 
 def _has_reduction(expr: Expr) -> bool:
-    return any(isinstance(node, Reduce) for node in walk(expr))
+    return any(isinstance(node, Reduce) for node in nodes(expr))

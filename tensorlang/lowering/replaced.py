@@ -14,49 +14,51 @@ Stages between, which make no state, count for what they read: `x[i, j] + d[i, j
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
+from typing import TypeAlias
 
-from tensorlang.definition.tensor import Definition, Scan, Stage, State, Tensor
-from tensorlang.ir import Axis, Expr, Load, Reduce
-from tensorlang.ir.traverse import loads_of, walk
+from tensorlang.definition.tensor import Scan, Stage, State, Tensor
+from tensorlang.ir import Axis, Load, Reduce
+from tensorlang.ir.traverse import nodes
 
-
-def are_replaced(scan: Scan, component: int) -> bool:
-    """May the next state of a component take the place of the last one, and those that the same stage of the step makes as they are?"""
-    maker = scan.following[component].definition
-    return all(_is_replaced(scan, other) for other, new in enumerate(scan.following) if new.definition is maker)
+_Reads: TypeAlias = Mapping[int, bool]
+"""Of the definitions that a stage reads, by identity: only at the element that it writes, and in no sum?"""
 
 
-def _is_replaced(scan: Scan, component: int) -> bool:
-    maker, makers = scan.following[component].definition, [new.definition for new in scan.following]
-    if any(isinstance(one, State) for one in makers):
-        return False
-    speaking: list[Definition] = [scan.states[component]]
+def replaced(scan: Scan) -> frozenset[int]:
+    """The components whose next states may take the place of the last ones: all those that a stage of the step makes, or none of them."""
+    makers = [new.definition for new in scan.following]
+    body = [(stage, _reads(stage)) for stage in scan.body if isinstance(stage, Stage)]
+    if len(body) < len(scan.body) or any(isinstance(maker, State) for maker in makers):
+        return frozenset()
+    kept = {id(maker) for component, maker in enumerate(makers) if not _is_replaced(scan, component, body)}
+    return frozenset(component for component, maker in enumerate(makers) if id(maker) not in kept)
+
+
+def _is_replaced(scan: Scan, component: int, body: list[tuple[Stage, _Reads]]) -> bool:
+    maker, makers = scan.following[component].definition, {id(new.definition) for new in scan.following}
+    speaking = {id(scan.states[component])}
     made = False
-    for stage in scan.body:
-        if not isinstance(stage, Stage):
+    for stage, reads in body:
+        met = [own for definition, own in reads.items() if definition in speaking]
+        if made and met:
             return False
-        if made and _loads(stage.values, speaking):
+        between = id(stage) not in makers
+        if not all(met) and (stage is maker or between):
             return False
-        between = all(stage is not one for one in makers)
-        if stage is maker or between:
-            if not _at_own_element(stage, speaking):
-                return False
-            if between and _loads(stage.values, speaking):
-                speaking.append(stage)
+        if between and met:
+            speaking.add(id(stage))
         made = made or stage is maker
     return made
 
 
-def _at_own_element(stage: Stage, read: Collection[Definition]) -> bool:
-    """Does a stage read these definitions only at the element that it writes, and in no sum?"""
+def _reads(stage: Stage) -> _Reads:
     own = tuple(Axis(axis) for axis in stage.axes)
-    sums = [node for value in stage.values for node in walk(value) if isinstance(node, Reduce)]
-    inside = [part for node in sums for part in (node, *(bound for axis in node.axes for bound in (axis.lo, axis.hi)))]
-    return not _loads(inside, read) and all(load.index == own for load in _loads(stage.values, read))
-
-
-def _loads(values: Collection[Expr], read: Collection[Definition]) -> list[Load]:
-    """The reads of these definitions."""
-    loads = (load for value in values for load in loads_of(value))
-    return [load for load in loads if isinstance(load.buffer, Tensor) and any(load.buffer.definition is one for one in read)]
+    every = list(nodes(*stage.values))
+    in_sums = {id(node) for node in nodes(*(node for node in every if isinstance(node, Reduce)))}
+    found: dict[int, bool] = {}
+    for load in every:
+        if isinstance(load, Load) and isinstance(load.buffer, Tensor):
+            read = id(load.buffer.definition)
+            found[read] = found.get(read, True) and id(load) not in in_sums and load.index == own
+    return found
