@@ -30,6 +30,7 @@ from tensorlang.ir.traverse import (
     expressions,
     loads_of,
     map_own_expressions,
+    nodes,
     reads_data,
     rewrite,
     statements,
@@ -231,4 +232,4 @@ def reads(part: Stmt) -> set[str]:
     """The names of the buffers that a statement itself reads, its parts aside."""
     if isinstance(part, Alloc):  # extents read nothing
         return set()
-    return {getattr(load.buffer, "name", "") for expr in expressions(part) for load in loads_of(expr)}
+    return {getattr(node.buffer, "name", "") for node in nodes(*expressions(part)) if isinstance(node, Load)}

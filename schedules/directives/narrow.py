@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from tensorlang.ir import Buffer, Cast, Expr, For, Load, Nest, Store
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.mentions import allocations
-from tensorlang.ir.traverse import dtype_of, map_children, map_expressions, statements
+from tensorlang.ir.traverse import dtype_of, map_expressions, rewrite, statements
 from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.rewriting.edit import edit_stores, require_stage, stores, stores_of
 from tensorlang.schedules.rewriting.intermediates import restored
@@ -67,7 +67,6 @@ def _stored(nest: Nest, buffer: Buffer, known: Ranges) -> Nest:
 
 def _of_type(nest: Nest, buffer: Buffer, kind: DType) -> Nest:
     def read(expr: Expr) -> Expr:
-        expr = map_children(expr, read)
         own = isinstance(expr, Load) and isinstance(expr.buffer, Buffer) and expr.buffer.name == buffer.name
         return Cast(expr, buffer.dtype) if own else expr
 
@@ -75,7 +74,7 @@ def _of_type(nest: Nest, buffer: Buffer, kind: DType) -> Nest:
         values = (_as(value, kind) if own.name == buffer.name else value for own, value in zip(store.buffers, store.values, strict=True))
         return replace(store, values=tuple(values))
 
-    body = edit_stores(map_expressions(nest.body, read), written)
+    body = edit_stores(map_expressions(nest.body, lambda expr: rewrite(expr, read)), written)
     return restored(replace(nest, body=body), buffer.name, lambda found: replace(found, dtype=kind))
 
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
+from typing import Final, TypeAlias, cast
 
 from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
 from tensorlang.ir.mentions import mentions
 from tensorlang.ir.traverse import children, expressions, loads_of, statements, substatements
 from tensorlang.schedules.rewriting.edit import path_to
 from tensorlang.system.frozen import frozen
+from tensorlang.system.identity import Identity
+
+KEPT: Final = 512
+"""Statements of which the reads are kept, and conditions: a nest that is being scheduled has a hundred."""
+_Read: TypeAlias = tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]
+"""A buffer, the index, and the conditions of the choices around."""
 
 
 @frozen
@@ -66,14 +74,13 @@ def _collect(
     match stmt:
         case Store():
             here = next(position)
-            for expr in (*stmt.index, *stmt.values):
-                _reads(found, stmt.stage, expr, loops, conditions, here, id(stmt))
+            found += _reads(stmt.stage, _of_store(Identity((stmt,))), loops, conditions, here, id(stmt))
             name = None if stmt.reducer is None else stmt.reducer.name
             found += [Access(stmt.stage, buffer, stmt.index, True, name, loops, conditions, here, id(stmt)) for buffer in stmt.buffers]
         case For():
             _collect(found, stmt.body, (*loops, stmt), conditions, position, names)
         case If(cond, then, orelse):
-            _reads(found, "", cond, loops, conditions, next(position))
+            found += _reads("", _of_condition(Identity((cond,))), loops, conditions, next(position))
             _collect(found, then, loops, (*conditions, cond), position, names)
             if orelse is not None:
                 _collect(found, orelse, loops, (*conditions, Unary("not", cond)), position, names)
@@ -93,21 +100,48 @@ def conditions_around(nest: Nest, stmt: Stmt) -> tuple[Expr, ...]:
 
 
 def _reads(
-    found: list[Access], stage: str, expr: Expr, loops: tuple[For, ...], conditions: tuple[Expr, ...], position: int, source: int = 0
-) -> None:
-    """Append the reads of an expression, each under the conditions of the selects around it."""
-    match expr:
-        case Axis() | Const():
-            pass
-        case Select(cond, yes, no):
-            _reads(found, stage, cond, loops, conditions, position, source)
-            _reads(found, stage, yes, loops, (*conditions, cond), position, source)
-            _reads(found, stage, no, loops, (*conditions, Unary("not", cond)), position, source)
-        case _:
-            for part in children(expr):
-                _reads(found, stage, part, loops, conditions, position, source)
-            if isinstance(expr, Load) and isinstance(expr.buffer, Buffer):
-                found.append(Access(stage, expr.buffer, expr.index, False, None, loops, conditions, position, source))
+    stage: str, read: Iterable[_Read], loops: tuple[For, ...], conditions: tuple[Expr, ...], position: int, source: int = 0
+) -> list[Access]:
+    return [
+        Access(stage, buffer, index, False, None, loops, (*conditions, *chosen) if chosen else conditions, position, source)
+        for buffer, index, chosen in read
+    ]
+
+
+@lru_cache(maxsize=KEPT)
+def _of_store(key: Identity) -> tuple[_Read, ...]:
+    """The reads of a statement: kept, since a directive leaves most statements as they are, and legality asks for them many times."""
+    (stmt,) = key.parts
+    assert isinstance(stmt, Store)
+    return tuple(read for expr in (*stmt.index, *stmt.values) for read in _of_expression(expr))
+
+
+@lru_cache(maxsize=KEPT)
+def _of_condition(key: Identity) -> tuple[_Read, ...]:
+    (cond,) = cast("tuple[Expr]", key.parts)
+    return tuple(_of_expression(cond))
+
+
+def _of_expression(expr: Expr) -> list[_Read]:
+    """The reads of an expression, as often as it uses them, each under the conditions of the selects around it."""
+    found: list[_Read] = []
+
+    def collect(expr: Expr, chosen: tuple[Expr, ...]) -> None:
+        match expr:
+            case Axis() | Const():
+                pass
+            case Select(cond, yes, no):
+                collect(cond, chosen)
+                collect(yes, (*chosen, cond))
+                collect(no, (*chosen, Unary("not", cond)))
+            case _:
+                for part in children(expr):
+                    collect(part, chosen)
+                if isinstance(expr, Load) and isinstance(expr.buffer, Buffer):
+                    found.append((expr.buffer, expr.index, chosen))
+
+    collect(expr, ())
+    return found
 
 
 def facts_of(loop: For) -> tuple[Expr, Expr]:

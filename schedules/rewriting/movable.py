@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from tensorlang.ir import Buffer, Expr, Nest, Stmt, Store
+from tensorlang.ir import Buffer, Expr, Load, Nest, Stmt, Store
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import among, mentions
-from tensorlang.ir.traverse import expressions, loads_of
+from tensorlang.ir.traverse import expressions, nodes
 from tensorlang.schedules.directive import Refusal
 
 
@@ -52,5 +52,5 @@ def _own_reads(nest: Nest, stage: str, names: Collection[str]) -> Iterator[tuple
     """Where a stage reads what it makes, in its expressions, the sums inside these, and the conditions and ends of loops around them."""
     for part in _mentioning(nest, stage, names):
         if any(name == stage or name.startswith(f"{stage}.") for name in mentions(part).stages):
-            for expr in expressions(part):
-                yield from (load.index for load in loads_of(expr) if getattr(load.buffer, "name", "") in names)
+            every = nodes(*expressions(part))
+            yield from (node.index for node in every if isinstance(node, Load) and getattr(node.buffer, "name", "") in names)

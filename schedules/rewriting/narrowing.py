@@ -83,9 +83,16 @@ class Narrowing:
 
     bounds: Bounds
     _held: dict[tuple[int, DType], bool] = field(default_factory=dict)
+    _counted: dict[tuple[int, DType], tuple[int, int]] = field(default_factory=dict)
+    _made: dict[tuple[int, DType | None], Expr] = field(default_factory=dict)
 
     def narrowed(self, expr: Expr) -> Expr:
         """The expression, of the same type and value, whose parts are computed in fewer bits where that is the same."""
+        if (id(expr), None) not in self._made:
+            self._made[id(expr), None] = self._narrowed(expr)
+        return self._made[id(expr), None]
+
+    def _narrowed(self, expr: Expr) -> Expr:
         match expr:
             case Load() | Const() | Axis():
                 return expr
@@ -109,15 +116,18 @@ class Narrowing:
         """Does a type hold all of some expressions, and are there more operations in them than values that have to be cut?"""
         if not all(kind.bits < dtype_of(expr).bits and self._is_held(expr, kind) for expr in exprs):
             return False
-        operations, cut = 0, 0
-        stack = list(exprs)
-        while stack:
-            expr = stack.pop()
+        found = [self._count(expr, kind) for expr in exprs]
+        return sum(operations for operations, _ in found) > sum(cut for _, cut in found)
+
+    def _count(self, expr: Expr, kind: DType) -> tuple[int, int]:
+        """The operations of an expression in a type, and the values that have to be cut for them, as often as they are used."""
+        key = id(expr), kind
+        if key not in self._counted:
             parts = _operands(expr, kind)
-            operations += bool(parts) or isinstance(expr, Select)
-            cut += parts is None and not isinstance(expr, Const) and dtype_of(_uncast(expr)).bits > kind.bits
-            stack.extend(parts or ())
-        return operations > cut
+            cut = parts is None and not isinstance(expr, Const) and dtype_of(_uncast(expr)).bits > kind.bits
+            found = [(int(parts is not None), int(cut)), *(self._count(part, kind) for part in parts or ())]
+            self._counted[key] = sum(operations for operations, _ in found), sum(cut for _, cut in found)
+        return self._counted[key]
 
     def _is_held(self, expr: Expr, kind: DType) -> bool:
         key = id(expr), kind
@@ -129,6 +139,11 @@ class Narrowing:
 
     def _within(self, expr: Expr, kind: DType) -> Expr:
         """An expression that a type holds, in it."""
+        if (id(expr), kind) not in self._made:
+            self._made[id(expr), kind] = self._of_kind(expr, kind)
+        return self._made[id(expr), kind]
+
+    def _of_kind(self, expr: Expr, kind: DType) -> Expr:
         match expr:
             case Const(value, _):
                 return Const(value, kind)

@@ -13,7 +13,7 @@ from operator import is_
 from typing import Final, assert_never
 
 from tensorlang.ir import Alloc, Block, Buffer, For, If, Load, Mentions, Prefetch, Stmt, Store, block
-from tensorlang.ir.traverse import children, expressions, map_statements, substatements
+from tensorlang.ir.traverse import expressions, map_statements, nodes, substatements
 
 DEEPEST: Final = 128
 """How many loops may stand in one another. Passes walk a nest as deep as it is, and their stack ends at some 150."""
@@ -60,14 +60,7 @@ def _found(stmt: Stmt) -> Mentions:
 
 
 def _read(stmt: Stmt) -> set[str]:
-    found = set[str]()
-    stack = [*expressions(stmt)]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Load):
-            found.add(getattr(node.buffer, "name", ""))
-        stack.extend(children(node))
-    return found
+    return {getattr(node.buffer, "name", "") for node in nodes(*expressions(stmt)) if isinstance(node, Load)}
 
 
 def among(stmt: Stmt, names: Collection[str]) -> Iterator[Stmt]:

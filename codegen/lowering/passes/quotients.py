@@ -19,7 +19,7 @@ from tensorlang.algebra.rules import SMALL
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Const, Dim, Expr, For, Stmt
 from tensorlang.ir.linear import Linear, linear
-from tensorlang.ir.traverse import map_children, map_own_expressions, map_statements
+from tensorlang.ir.traverse import map_children, map_own_expressions, map_statements, operands_first
 
 Ranges = Mapping[str, tuple[int, int]]
 
@@ -62,7 +62,14 @@ def _most(hi: Expr) -> int | None:
 
 
 def _decided(expr: Expr, ranges: Ranges) -> Expr:
-    node = map_children(expr, lambda child: _decided(child, ranges))
+    done: dict[int, Expr] = {}
+    for node, _ in operands_first((expr,), done):
+        done[id(node)] = _over_decided(node, map_children(node, lambda part: done[id(part)]), ranges)
+    return done[id(expr)]
+
+
+def _over_decided(expr: Expr, node: Expr, ranges: Ranges) -> Expr:
+    """What is decided of an expression; `node` is the same over operands of which that is done."""
     match node:
         case Binary("floordiv" | "mod" as op, left, Const(by)) if by > 0 and node.right == ir.const(int(by)):
             form = linear(left)

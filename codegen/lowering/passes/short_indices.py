@@ -10,7 +10,7 @@ the two ends of a clamp there may be extrema, and nothing else: a sum would wrap
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tensorlang.ir import Binary, Buffer, Cast, Compare, Const, Expr, Load, Nest
@@ -23,22 +23,34 @@ MOST: Final = 1 << 30
 
 def short_indices(nest: Nest) -> Nest:
     """The nest with floats that become indices converted by way of 32 bits."""
-    return replace(nest, body=map_expressions(nest.body, lambda expr: _shortened(expr, ordered=False)))
+    return replace(nest, body=map_expressions(nest.body, lambda expr: _Shortening().of(expr, ordered=False)))
 
 
-def _shortened(expr: Expr, *, ordered: bool) -> Expr:
-    """An expression with such conversions; `ordered`: of itself only its order beside small numbers counts."""
-    match expr:
-        case Cast(value, kind) if ordered and kind == INT64 and dtype_of(value).is_floating:
-            return Cast(Cast(_shortened(value, ordered=False), INT32), INT64)
-        case Binary("min" | "max", _, _) if ordered or _is_clamp(expr):
-            return map_children(expr, lambda part: _shortened(part, ordered=True))
-        case Compare(_, left, right) if dtype_of(left) == INT64 and (_is_small(left) or _is_small(right)):
-            return map_children(expr, lambda part: _shortened(part, ordered=True))
-        case Load(buffer, index) if isinstance(buffer, Buffer) and all(map(_is_small, buffer.shape)):
-            return replace(expr, index=tuple(_shortened(part, ordered=True) for part in index))
-        case _:
-            return map_children(expr, lambda part: _shortened(part, ordered=False))
+@dataclass(frozen=True, slots=True)
+class _Shortening:
+    """What is made of the parts of an expression, each looked at once."""
+
+    done: dict[tuple[int, bool], Expr] = field(default_factory=dict)
+
+    def of(self, expr: Expr, *, ordered: bool) -> Expr:
+        """A part with such conversions; `ordered`: of itself only its order beside small numbers counts."""
+        found = self.done.get((id(expr), ordered))
+        if found is None:
+            found = self.done[id(expr), ordered] = self._made(expr, ordered=ordered)
+        return found
+
+    def _made(self, expr: Expr, *, ordered: bool) -> Expr:
+        match expr:
+            case Cast(value, kind) if ordered and kind == INT64 and dtype_of(value).is_floating:
+                return Cast(Cast(self.of(value, ordered=False), INT32), INT64)
+            case Binary("min" | "max", _, _) if ordered or _is_clamp(expr):
+                return map_children(expr, lambda part: self.of(part, ordered=True))
+            case Compare(_, left, right) if dtype_of(left) == INT64 and (_is_small(left) or _is_small(right)):
+                return map_children(expr, lambda part: self.of(part, ordered=True))
+            case Load(buffer, index) if isinstance(buffer, Buffer) and all(map(_is_small, buffer.shape)):
+                return replace(expr, index=tuple(self.of(part, ordered=True) for part in index))
+            case _:
+                return map_children(expr, lambda part: self.of(part, ordered=False))
 
 
 def _is_clamp(expr: Binary) -> bool:
