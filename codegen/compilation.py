@@ -109,8 +109,7 @@ def of_schedule(
 
     Raises `BuildError` for a name that a C function cannot have, and for too much code.
     """
-    program, label = schedule.program, name or schedule.nest.name
-    require_name(label)
+    program, label = schedule.program, _label(name, schedule.nest)
     _require_small(schedule.nest, MAX_INSTRUCTIONS)
     plain = program.function(label, inputs)
     made, directives = scheduled(plain, schedule), schedule.directives
@@ -137,8 +136,7 @@ def of_default(
     if name is not None:
         require_name(name)
     program, count = lower_program(outputs), get_threads() if threads is None else threads
-    plain = program.function(name, inputs)
-    require_name(plain.name)
+    plain = program.function(_label(name, program.nest), inputs)
 
     def by_default() -> Scheduled:
         _require_small(plain, MAX_INSTRUCTIONS)
@@ -247,13 +245,25 @@ def _require_small(nest: Nest, limit: int, register: int = REGISTER) -> None:
         raise BuildError(f"{nest.name!r} cannot be built: {reason}")
 
 
+def _label(name: str | None, nest: Nest) -> str:
+    """What a kernel is called: as it was said, or as its first output, made one that a function can have. Raises `BuildError`."""
+    own = nest.name if name is None else name
+    if name is None and own == nest.outputs[0].name and _why_unusable(own) is not None:
+        return f"{own[: identifiers.LONGEST - 1]}_"
+    require_name(own)
+    return own
+
+
 def require_name(name: object) -> None:
     """Raise `BuildError` for what no C function may be called."""
     if not isinstance(name, str):
         raise BuildError(f"{name!r} cannot name a kernel: a name is a string")
-    reason = "compiled code calls a function of this name" if name in _TAKEN else identifiers.why_unusable(name)
-    if reason is not None:
-        raise BuildError(f"{name!r} cannot name a kernel: {reason}; give it another one, with name= or by that of its first output")
+    if (reason := _why_unusable(name)) is not None:
+        raise BuildError(f"{name!r} cannot name a kernel: {reason}; give it another one with name=")
+
+
+def _why_unusable(name: str) -> str | None:
+    return "compiled code calls a function of this name" if name in _TAKEN else identifiers.why_unusable(name)
 
 
 def is_shipped(nest: Nest) -> bool:

@@ -118,13 +118,6 @@ _ON_USE = {
     "visualize": "tensorlang.codegen.pictures.page",
 }
 
-_SAID_ELSEWHERE = {
-    "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arcsin": "asin", "arctan": "atan", "arctan2": "atan2",
-    "astype": "cast", "clip": "clamp", "cumsum": "recurrence", "if_then_else": "select", "input": "placeholder", "iif": "select",
-    "power": "pow", "rint": "round", "tensor": "placeholder", "var": "dim", "where": "select",
-}  # fmt: skip
-"""What NumPy, torch, Halide and TVM call what has another name here."""
-
 __all__ = [
     "BuildError",
     "CallError",
@@ -224,11 +217,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     where = _ON_USE.get(name)
     if where is None:
-        from tensorlang.definition.hints import ABSENT  # noqa: PLC0415 - only to refuse
+        from tensorlang.definition.elsewhere import instead  # noqa: PLC0415 - only to refuse
 
-        here = _SAID_ELSEWHERE.get(name)
-        said = f"; use tl.{here}" if here is not None else f"; {ABSENT[name]}" if name in ABSENT else ""
-        raise AttributeError(f"module 'tensorlang' has no attribute {name!r}{said}", name=name, obj=sys.modules[__name__])
+        raise AttributeError(f"module 'tensorlang' has no attribute {name!r}{instead(name)}", name=name, obj=sys.modules[__name__])
     with _forks.loading:
         module = importlib.import_module(where)
     value = module if where == f"tensorlang.{name}" else getattr(module, name)

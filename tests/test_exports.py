@@ -67,28 +67,6 @@ def test_importing_the_package_loads_no_compiler_and_no_tuner() -> None:
     assert found.stderr.strip() == ""
 
 
-@pytest.mark.parametrize(("elsewhere", "here"), tl._SAID_ELSEWHERE.items())
-def test_names_of_other_libraries_lead_to_those_of_this_one(elsewhere: str, here: str) -> None:
-    assert callable(getattr(tl, here))
-    assert elsewhere not in tl.__all__
-    with pytest.raises(AttributeError, match=f"has no attribute '{elsewhere}'; use tl.{here}"):
-        getattr(tl, elsewhere)
-
-
-@pytest.mark.parametrize(
-    ("absent", "way"),
-    [
-        ("sort", r"tl\.scatter\(\.\.\., reduce="),
-        ("argsort", r"tl\.scatter\(\.\.\., reduce="),
-        ("topk", r"tl\.argmax\(x\[k\], axis=k\)"),
-        ("unique", "tl.scatter counts"),
-    ],
-)
-def test_what_there_is_none_of_is_told_with_the_way_that_works(absent: str, way: str) -> None:
-    with pytest.raises(AttributeError, match=f"^module 'tensorlang' has no attribute '{absent}'; there is no.*{way}"):
-        getattr(tl, absent)
-
-
 def test_names_that_nobody_has_are_refused_as_python_refuses_them() -> None:
     with pytest.raises(AttributeError, match="^module 'tensorlang' has no attribute 'nothing_of_the_kind'$"):
         tl.nothing_of_the_kind  # noqa: B018 # type: ignore[attr-defined]

@@ -91,7 +91,11 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "'float31' is not a tensorlang type; did you mean 'float32' or 'float16'?": lambda: tl.placeholder((3,), "float31"),
     # truth
     "the truth of A[i] > 0.0 is not known while the operator is defined; write tl.select(cond, a, b) instead of `if`, "
-    "and & | ~ instead of `and`, `or`, `not`": lambda: over(lambda i: max(0, A[i])),
+    "tl.maximum(a, b) and tl.minimum(a, b) instead of `max` and `min`, and & | ~ instead of `and`, `or`, `not`": lambda: over(
+        lambda i: max(0, A[i])
+    ),
+    "the truth of F[i] is not known while the operator is defined; write tl.select(cond, a, b) instead of `if`, "
+    "and & | ~ instead of `and`, `or`, `not`": lambda: over(lambda i: 1 if F[i] else 0),
     "A[i] is one value and cannot be iterated over": lambda: over(lambda i: list(A[i])),
     "i has no value while the operator is defined, so Python cannot use it as an integer; "
     "to read a list or an array at it, make that an operand first: table = tl.buffer(array), then table[i]": lambda: over(

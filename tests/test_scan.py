@@ -281,3 +281,14 @@ def test_misuse_is_a_definition_error(make: Any, message: str | None) -> None:
         return
     with pytest.raises(tl.DefinitionError, match=message):
         make(A)
+
+
+@pytest.mark.parametrize("word", ["until", "while_", "stop"])
+def test_a_scan_that_would_end_by_data_is_told_how(word: str) -> None:
+    x = tl.placeholder((3,), name="x")
+    step = lambda t, s: tl.compute((3,), lambda i: s[i] + 1, name="next")  # noqa: E731
+    told = f"^scan grown has a fixed number of steps, so that it has no {word}=; give the most steps .*: tl.select"
+    with pytest.raises(tl.DefinitionError, match=told):
+        tl.scan(step, x, 4, name="grown", **{word: lambda s: s[0] > 3})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'reverse'"):
+        tl.scan(step, x, 4, reverse=True)  # type: ignore[arg-type]

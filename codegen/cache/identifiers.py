@@ -72,13 +72,15 @@ MACROS: Final = re.compile(
 TYPES: Final = _words("DLTensor NULL int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t size_t main")
 """What the header itself speaks of, and the name of every program's first function."""
 
-_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+LONGEST: Final = 200
+"""Letters of a name."""
+_IDENTIFIER: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{LONGEST - 1}}}")
 
 
 def why_unusable(name: str) -> str | None:
     """Why no function can be called so, whoever calls it; None where one can."""
     if not _IDENTIFIER.fullmatch(name):
-        return "use letters, digits and _, at most 200, no digit first"
+        return f"use letters, digits and _, at most {LONGEST}, no digit first"
     if name in KEYWORDS:
         return f"it is a keyword of {'C' if name in C_KEYWORDS else 'C++'}"
     return "every program has its own" if name == "main" else None

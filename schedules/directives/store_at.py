@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tensorlang.algebra.simplify import simplify
-from tensorlang.errors import did_you_mean
 from tensorlang.ir import Alloc, Binary, Block, Buffer, Expr, For, Nest, Prefetch, Stmt, Store, allocate
 from tensorlang.ir.printer import short
 from tensorlang.ir.traverse import map_expressions, map_statements
@@ -48,7 +47,7 @@ class StoreAt(Directive):
     def apply(self, nest: Nest) -> Nest:
         """The nest with the storage moved."""
         if self.reuse not in REUSE:
-            reason = f"reuse is {self.reuse!r}, not one of {', '.join(map(repr, REUSE))}{did_you_mean(str(self.reuse), REUSE)}"
+            reason = f"reuse is {self.reuse!r}, not one of {', '.join(map(repr, REUSE))}"
             raise Refusal("TL-S005", reason, stage=self.stage, loop=self.loop)
         path_to_loop(nest, self.loop)
         nest = unslid(nest, placement_of(nest, self.stage, self.loop))

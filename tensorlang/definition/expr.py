@@ -63,9 +63,11 @@ class Expr:
         return text(self.node)
 
     def __bool__(self) -> bool:
+        ordered = isinstance(self.node, ir.Compare) and self.node.op not in ("eq", "ne")
+        extrema = "tl.maximum(a, b) and tl.minimum(a, b) instead of `max` and `min`, " if ordered else ""
         raise DefinitionError(
             f"the truth of {self!r} is not known while the operator is defined; "
-            "write tl.select(cond, a, b) instead of `if`, and & | ~ instead of `and`, `or`, `not`"
+            f"write tl.select(cond, a, b) instead of `if`, {extrema}and & | ~ instead of `and`, `or`, `not`"
         )
 
     def __iter__(self) -> NoReturn:

@@ -56,15 +56,15 @@ FUNCTIONS: Final = {
 
 
 _REDUCED: Final = "a reduction names its axis: k = tl.reduce_axis(n), then tl.{name}({of}, axis=k)"
-_READ: Final = "axes are exchanged, joined and split where elements are read, as in A[j, i] or A[i // n, i % n]"
-_RANKED: Final = (
+READ: Final = "axes are exchanged, joined and split where elements are read, as in A[j, i] or A[i // n, i % n]"
+RANKED: Final = (
     'there is no sort; count what comes before each element, tl.sum(tl.cast(x[k] < x[i], "int32"), axis=k) with ties by k < i, '
     'and store it there: tl.scatter(..., reduce="set")'
 )
 METHODS: Final = {
     **dict.fromkeys(("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "sum"), _REDUCED),
-    **dict.fromkeys(("T", "flatten", "permute", "ravel", "reshape", "swapaxes", "transpose", "view"), _READ),
-    **dict.fromkeys(("argsort", "sort"), _RANKED),
+    **dict.fromkeys(("T", "flatten", "permute", "ravel", "reshape", "swapaxes", "transpose", "view"), READ),
+    **dict.fromkeys(("argsort", "sort"), RANKED),
     "astype": "write tl.cast({of}, ...)",
     "clip": "write tl.clamp({of}, lo, hi)",
     "cumprod": "write tl.recurrence",
@@ -73,15 +73,6 @@ METHODS: Final = {
     "round": "write tl.round({of})",
 }
 """What arrays of NumPy do by themselves, and what to write instead."""
-
-ABSENT: Final = {
-    "argsort": _RANKED,
-    "sort": _RANKED,
-    "topk": "there is none; the largest is tl.argmax(x[k], axis=k), and k of them are those before which fewer than k elements come: "
-    'tl.sum(tl.cast(x[k] > x[i], "int32"), axis=k)',
-    "unique": "there is none, as data would tell how many there are; for values below n, tl.scatter counts how often each of them occurs",
-}
-"""Functions of other libraries that there are none of here, and the way that works."""
 
 
 def no_attribute(value: object, name: str) -> AttributeError:

@@ -89,7 +89,7 @@ def compile(
     machine, books = find_target(target), _database(database)
     fixed, constants = (constants, tuple(constants)) if isinstance(constants, Mapping) else ({}, constants)
     if not isinstance(level, str) or level not in LEVELS:
-        raise BuildError(f"level= is one of {', '.join(LEVELS)}, not {level!r:.60}{did_you_mean(str(level), LEVELS)}")
+        raise BuildError(f"level= is one of {', '.join(LEVELS)}, not {level!r:.60}")
     own = keys.checked_threads(threads)
     count = own or get_threads()
     state = books if books is None or books == SHIPPED else f"{id(books)}.{books.revision}"

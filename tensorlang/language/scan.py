@@ -7,7 +7,7 @@ either belong to the scan; the others stay outside and are computed once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, Never, NoReturn
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
@@ -29,6 +29,9 @@ from tensorlang.definition.tensor import (
 from tensorlang.errors import DefinitionError
 from tensorlang.language.definitions import parameters
 
+_ENDS: Final = ("until", "while", "while_", "stop", "cond", "condition")
+"""What other libraries call the condition by which a loop ends."""
+
 
 def scan(
     step: Callable[..., Any],
@@ -36,6 +39,7 @@ def scan(
     length: Extent,
     keep: Keep | tuple[Keep, ...] = "all",
     name: str | None = None,
+    **other: Never,
 ) -> Any:
     """The states of `length` steps from `init`, of which each is `step(t, state)`: a tensor, or a tuple where `init` is a tuple.
 
@@ -46,6 +50,8 @@ def scan(
     """
     label = optional_name(name, "a tensor")
     what = f"scan {label}" if label else "a scan"
+    for word in other:
+        _refuse(word, what)
     several = isinstance(init, (tuple, list))
     first = tuple(init) if isinstance(init, (tuple, list)) else (init,)
     if not first or not all(isinstance(tensor, Tensor) for tensor in first):
@@ -67,6 +73,15 @@ def scan(
     made = make(label, axis, first, states, following, kept)
     tensors = tuple(Tensor(made, component) for component in range(len(first)))
     return tensors if several else tensors[0]
+
+
+def _refuse(word: str, what: str) -> NoReturn:
+    """Raise for an argument that `scan` does not have: `DefinitionError` where it would say when to end."""
+    if word not in _ENDS:
+        raise TypeError(f"scan() got an unexpected keyword argument {word!r}")
+    from tensorlang.definition.elsewhere import STEPS  # noqa: PLC0415 - only to refuse
+
+    raise DefinitionError(f"{what} has a fixed number of steps, so that it has no {word}=; {STEPS}")
 
 
 def _kept(keep: object, several: int | None, what: str) -> tuple[Keep, ...]:

@@ -10,7 +10,7 @@ from tensorlang.checks.reads import checked_scatter
 from tensorlang.definition.expr import Expr, as_expr, common, condition
 from tensorlang.definition.extent import optional_name
 from tensorlang.definition.tensor import ReduceAxis, Scatter, Tensor, enclosing, index_parts, serial
-from tensorlang.errors import DefinitionError, did_you_mean
+from tensorlang.errors import DefinitionError
 from tensorlang.ir.dtype import BOOL, DType, promote
 from tensorlang.language.definitions import require_takes
 from tensorlang.language.reduction import single
@@ -56,7 +56,7 @@ def scatter(
 def scatter_reducer(kind: object, of: DType) -> ir.Reducer | None:
     """The reducer of a kind of scatter; None for "set". Raises `DefinitionError` for another kind."""
     if not isinstance(kind, str) or kind not in KINDS:
-        raise DefinitionError(f"reduce={kind!r:.60} is not one of {', '.join(KINDS)}{did_you_mean(str(kind), KINDS)}")
+        raise DefinitionError(f"reduce={kind!r:.60} is not one of {', '.join(KINDS)}")
     if kind == "set":
         return None
     if of == BOOL:

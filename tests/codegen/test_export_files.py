@@ -213,9 +213,16 @@ def test_no_kernel_is_built_under_a_name_that_no_function_can_have(name: Any, re
 def test_a_tensor_may_be_called_as_no_kernel_can() -> None:
     X = tl.placeholder((16,), name="X")
     new = tl.compute((16,), lambda i: X[i] + 1.0, name="new")
-    with pytest.raises(tl.BuildError, match=r"'new' cannot name a kernel: it is a keyword of C\+\+; give it another one, with name= or by"):
-        tl.build(new)
+    assert [tl.build(made).name for made in (new, tl.Schedule(new))] == ["new_", "new_"]
+    np.testing.assert_array_equal(tl.build(new)(np.zeros(16, np.float32)), np.ones(16, np.float32))
     assert tl.build(new, name="newer").name == "newer"
+    for program in (new, tl.Schedule(new)):
+        with pytest.raises(tl.BuildError, match=r"'new' cannot name a kernel: it is a keyword of C\+\+; give it another one with name=$"):
+            tl.build(program, name="new")
+    with pytest.raises(tl.BuildError, match="'int' cannot name a kernel"):
+        tl.build(tl.Schedule(new, name="int"))
+    long = tl.compute((16,), lambda i: (X[i], X[i] + 1), name="x" * 200)
+    assert tl.build(long).name == "x" * 199 + "_"
     assert tl.build(tl.compute((16,), lambda i: new[i] * 2, name="twice")).name == "twice"
 
 
