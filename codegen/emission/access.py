@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 from tensorlang import ir
@@ -51,6 +52,9 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
         step = pattern.step
     elif moving.terms:
         offsets = _lanes(frame, moving, value) if _is_short(place, fixed.offset) else evaluate(frame, moving, value)
+        first, step = _evenly(offsets)
+        if step:
+            fixed, moving, offsets = fixed + Polynomial({(): first}), Polynomial({(LANE,): step}), None
     start = _uniform(frame, fixed.without_offset(), value)
     if offsets is not None and element_of(offsets) == I32:
         start, offsets = literal(I64, 0), _sum(frame, start, offsets)
@@ -67,6 +71,17 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
     lanes = access.constant_offsets()
     inside = lanes is not None and fixed.offset + min(lanes, default=0) >= 0 and fixed.offset + max(lanes, default=0) < place.own
     return replace(access, owned=inside)
+
+
+def _evenly(offsets: Value) -> tuple[int, int]:
+    """The first of known places that lie evenly apart, and how far; 0 where they do not.
+
+    Places of all lanes may say so though their expression does not: `2 * s & 63` is every other element, and begins anew at lane 32.
+    """
+    lanes = known(offsets)
+    if not isinstance(lanes, tuple) or len(apart := {after - one for one, after in pairwise(lanes)}) != 1:
+        return 0, 0
+    return lanes[0], apart.pop()
 
 
 def _is_short(place: BufferAddress, apart: int) -> bool:

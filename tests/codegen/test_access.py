@@ -317,6 +317,19 @@ def test_narrow_elements_near_each_other_are_not_put_into_lanes_one_by_one(on: s
     assert text.count("insertelement") <= 1
 
 
+@pytest.mark.parametrize(
+    "place",
+    [lambda j: 2 * j & 63, lambda j: (2 * j & 63) | 1, lambda j: 3 * (j & 15) % 64, lambda j: 40 - (j & 15), lambda j: (j & 15) + (j & 16)],
+)
+def test_places_that_turn_out_evenly_apart_are_loaded_as_vectors(place: Callable[[Any], Any]) -> None:
+    """Bits and remainders say it of no loop, the lanes of a vector all the same."""
+    x, numbers = tl.placeholder((64,), "int32", name="X"), np.arange(64, dtype=np.int32) * 7
+    s = tl.Schedule(tl.compute((64,), lambda j: x[place(j)], name="Y"))
+    s.vectorize("j")
+    assert "insertelement" not in tl.build(s, target="skylake-avx512").inspect("llvm")
+    assert np.array_equal(tl.build(s)(numbers), [numbers[place(j)] for j in range(64)])
+
+
 def test_without_masks_no_lane_crosses_from_one_half_of_a_register_into_the_other() -> None:
     """An image twice as large: a masked load and a shuffle across halves took a third longer on a Zen 3."""
     x = tl.placeholder((65,), name="X")
