@@ -129,10 +129,19 @@ def test_a_body_that_is_too_much_code_for_two_versions_stays_one(monkeypatch: py
     s = tl.Schedule(tl.compute((512,), lambda i: a[tl.clamp(i + 1, 0, 511)], name="b"))
     s.vectorize(s.split("i", 8)[1])
     assert len(_vectors(s.nest)) > 0
-    monkeypatch.setattr(passes, "MAX_VERSIONED", 1)
-    monkeypatch.setattr(passes, "MAX_PARTED", 1)
+    for limit in ("MAX_VERSIONED", "MAX_PARTED", "MAX_BEGUN"):
+        monkeypatch.setattr(passes, limit, 1)
     assert len(_vectors(s.nest)) == 1
     assert all(map(_asks, _vectors(s.nest)))
+
+
+def test_a_large_body_that_asks_at_one_end_alone_is_cut_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = tl.placeholder((300,), name="a")
+    sums = tl.recurrence((300,), lambda i, s: 2 * s[i - 1] + a[i], dtype="float32", name="r")
+    for limit in ("MAX_VERSIONED", "MAX_PARTED"):
+        monkeypatch.setattr(passes, limit, 1)
+    first, main = [part for part in statements(lower(tl.Schedule(sums).nest, target()).body) if isinstance(part, For)]
+    assert (first.hi, main.lo, main.hi) == (ir.const(1), ir.const(1), ir.const(300))
 
 
 def _windows(rows: int, size: int) -> Nest:

@@ -55,6 +55,9 @@ MAX_VERSIONED: Final = 4096
 MAX_PARTED: Final = 2 * MAX_VERSIONED
 """The same where a loop is cut in three, and its edges are single iterations, of which most that is counted is known; a quarter inside a
 version, and so on."""
+MAX_BEGUN: Final = 2 * MAX_PARTED
+"""The same where a loop is cut in two, as one that asks in every step whether it has a past, of which LLVM takes longer over the questions
+than over both parts; an eighth inside a version, and so on."""
 FEW: Final = 16
 """Iterations of a loop, at most, whose edges count: of more the two are not worth a third copy."""
 SHARE: Final = 4
@@ -83,7 +86,9 @@ def _parted(stmt: Stmt, middle: Middle, depth: int, isa: Collection[str]) -> Stm
         return replace(stmt, body=_parted(stmt.body, middle, depth, isa)) if begun is None else begun
     tests = _strongest(forms)
     main = _where(stmt, tests)
-    small, at_once = instructions(stmt.body) <= MAX_VERSIONED >> depth, _ends_at_once(stmt, main)
+    size, at_once = instructions(stmt.body), _ends_at_once(stmt, main)
+    small = size <= MAX_VERSIONED >> depth
+    at_once = at_once and (size <= MAX_PARTED >> 2 * depth or (size <= MAX_BEGUN >> 3 * depth and _is_in_two(stmt, main)))
     if not (small or at_once):
         return replace(stmt, body=_parted(stmt.body, middle, depth, isa))
     interior = _parted(_answered(stmt.body, answers), middle, depth + 1, isa)
@@ -120,7 +125,7 @@ def _begun(loop: For, around: Middle, middle: Middle, depth: int, isa: Collectio
 
 def _may_be_cut(loop: For, depth: int) -> bool:
     serial = loop.kind in ("serial", "parallel") or (loop.kind == "unroll" and depth > 0 and _gathers(loop))
-    return serial and instructions(loop.body) <= max(MAX_VERSIONED >> depth, MAX_PARTED >> 2 * depth)
+    return serial and instructions(loop.body) <= max(MAX_VERSIONED >> depth, MAX_PARTED >> 2 * depth, MAX_BEGUN >> 3 * depth)
 
 
 def _where(loop: For, tests: Iterable[Expr]) -> For | None:
@@ -154,6 +159,11 @@ def _ends_at_once(loop: For, main: For | None) -> bool:
             return first <= lo + 1 and last >= hi - 1 and first < last
         case _:
             return False
+
+
+def _is_in_two(loop: For, main: For | None) -> bool:
+    """Does the part in which the tests hold reach one end of the loop?"""
+    return main is not None and (main.lo == loop.lo or main.hi == loop.hi)
 
 
 def _has_many(loop: For) -> bool:
