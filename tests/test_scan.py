@@ -290,5 +290,5 @@ def test_a_scan_that_would_end_by_data_is_told_how(word: str) -> None:
     told = f"^scan grown has a fixed number of steps, so that it has no {word}=; give the most steps .*: tl.select"
     with pytest.raises(tl.DefinitionError, match=told):
         tl.scan(step, x, 4, name="grown", **{word: lambda s: s[0] > 3})
-    with pytest.raises(TypeError, match="unexpected keyword argument 'reverse'"):
+    with pytest.raises(tl.DefinitionError, match="^a scan has no reverse=; it takes step, init, length, keep and name"):
         tl.scan(step, x, 4, reverse=True)  # type: ignore[arg-type]

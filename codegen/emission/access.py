@@ -55,7 +55,7 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
         first, step = _evenly(offsets)
         if step:
             fixed, moving, offsets = fixed + Polynomial({(): first}), Polynomial({(LANE,): step}), None
-    start = _uniform(frame, fixed.without_offset(), value)
+    start = uniform(frame, fixed.without_offset(), value)
     if offsets is not None and element_of(offsets) == I32:
         start, offsets = literal(I64, 0), _sum(frame, start, offsets)
     if offsets is not None and not lanes_of(offsets):  # the same in every lane after all
@@ -112,7 +112,7 @@ def _short(frame: Frame, number: Value) -> Value:
     return frame.numbering.once((number, "short"), lambda: frame.builder.trunc(number, shaped(I32, lanes)))
 
 
-def _uniform(frame: Frame, polynomial: Polynomial, value: Evaluate) -> Value:
+def uniform(frame: Frame, polynomial: Polynomial, value: Evaluate) -> Value:
     """The value of a polynomial that is the same in every lane, computed once: neighbours in a tile share it."""
     opaque = frame.space.opaque
     if opaque and any(atom.name in opaque for monomial in polynomial.terms for atom in monomial):  # it may read memory

@@ -18,6 +18,7 @@ from tensorlang.codegen.emission.arithmetic import binary, both, compare, unary
 from tensorlang.codegen.emission.convert import cast, round_to_half, widen
 from tensorlang.codegen.emission.frame import Frame
 from tensorlang.codegen.emission.math import emit as emit_function, emit_whole_power
+from tensorlang.codegen.emission.turned_loads import turned
 from tensorlang.codegen.emission.types import HALVES, I32, Value, constant, filled, known, lanes_of, literal, matched, splat
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT32, INT64
@@ -128,6 +129,8 @@ def _load(frame: Frame, node: ir.Load) -> Value:
     written = transpose.written_before(frame, node)
     if written is not None:
         return written
+    if (found := turned(frame, node, value)) is not None:
+        return found
     access = access_of(frame, node.buffer, node.index, value, reads=True)
     builder, mask = frame.builder, None if node.exists else frame.mask
     if (table := small_table(node.buffer, node.index, frame.target.isa)) and small_tables.begins_there(access):

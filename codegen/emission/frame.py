@@ -50,18 +50,29 @@ class Chunks:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """An unrolled loop whose stores wait for one another: its axis, how many copies it makes, the stores, what was `turned` for them."""
+
+    axis: str
+    copies: int
+    stores: tuple[ir.Store, ...]
+    turned: dict[object, list[Value]] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Frame:
     """The state of emission in one function.
 
     `entry` writes where stack storage is declared, `stack` counts its bytes, `heap` is what has to be freed and `exits` the blocks that do
     so where the function fails (see `storage.leave`), `memo` lives for one statement, `numbering` holds what index arithmetic is in scope,
-    `streamed` says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`), `lines` tells each
-    instruction which line it comes from, where somebody asked, `part` is the function's own of what the caller may hand over (None where it
-    hands over nothing), `limits` what dims can be, `stored` are the values of the statement and `beside` what it reads by lanes evenly
-    apart, once somebody asks (see `spans`), `chunks` the copies that the statement is one of (see `neighbours`), `counters` are those of
-    parallel loops, which run one after the other (see `shares`), `natural` are the loop variables that are never negative, and `asked` says
-    that the values of the condition around are those that are there: nothing was stored since. `copied` are the loops that are written out.
+    `streamed` says that a fence is due, `deferred` holds stores that wait for their neighbours, in the copies of a `tile` (see
+    `transpose`, `turned_loads`), `lines` tells each instruction which line it comes from, where somebody asked, `part` is the
+    function's own of what the caller may hand over (None where it hands over nothing), `limits` what dims can be, `stored` are the
+    values of the statement and `beside` what it reads by lanes evenly apart, once somebody asks (see `spans`), `chunks` the copies that
+    the statement is one of (see `neighbours`), `counters` are those of parallel loops, which run one after the other (see `shares`),
+    `natural` are the loop variables that are never negative, and `asked` says that the values of the condition around are those that
+    are there: nothing was stored since. `copied` are the loops that are written out.
     """
 
     target: Target
@@ -78,6 +89,7 @@ class Frame:
     outlined: bool = False
     streamed: bool = False
     deferred: list[Pending] | None = None
+    tile: Tile | None = None
     lanes: int = 0
     lane_axis: str = ""
     mask: Value | None = None
@@ -134,11 +146,11 @@ class Frame:
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Emit in a block that does not dominate what follows."""
-        before = self.memo
-        self.memo = before.new_child()
+        before = self.memo, self.tile
+        self.memo, self.tile = self.memo.new_child(), None
         with self.numbering.inside():
             yield
-        self.memo = before
+        self.memo, self.tile = before
 
     @property
     def wanted(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from llvmlite import ir as llvm
@@ -40,11 +40,30 @@ def resized(builder: Builder, value: Value, rest: Value, lanes: int) -> Value:
     return value if own == lanes else picked(builder, value, rest, [min(lane, own) for lane in range(lanes)])
 
 
+def joined(builder: Builder, parts: Sequence[Value]) -> Value:
+    """Vectors of one size, a power of two of them, one after the other in one."""
+    while len(parts) > 1:
+        parts = [picked(builder, one, other, range(2 * lanes_of(one))) for one, other in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
 def reverse(builder: Builder, value: Value) -> Value:
     """The lanes in opposite order."""
     count = value.type.count
     order = llvm.Constant(llvm.VectorType(I32, count), list(reversed(range(count))))
     return builder.shuffle_vector(value, Poison(value.type), order)
+
+
+def transposed(builder: Builder, rows: list[Value]) -> list[Value]:
+    """A matrix of 2^n rows, flattened along its columns."""
+    half, lanes = len(rows) // 2, lanes_of(rows[0])
+    low = [lane // 2 + lanes * (lane % 2) for lane in range(lanes)]
+    high = [lane + lanes // 2 for lane in low]
+    step = 1
+    while step < len(rows):
+        rows = [picked(builder, rows[i], rows[i + half], places) for i in range(half) for places in (low, high)]
+        step *= 2
+    return rows
 
 
 def pinned(builder: Builder, target: Target, value: Value) -> Value:

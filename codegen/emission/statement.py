@@ -51,7 +51,7 @@ def _statement(frame: Frame, stmt: ir.Stmt) -> None:
             frame.fresh()
             memory.prefetch(frame.builder, access_of(frame, buffer, index, value), level)
         case ir.For(kind="unroll", body=inner) if frame.deferred is None and transpose.side_by_side(stmt):
-            transpose.collected(frame, lambda: loops.unrolled(frame, stmt, lambda inside: statement(inside, inner)))
+            transpose.collected(frame, stmt, lambda: loops.unrolled(frame, stmt, lambda inside: statement(inside, inner)))
         case ir.For(kind=kind, body=inner):
             emit_loop = {
                 "serial": loops.serial,

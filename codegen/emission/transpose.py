@@ -23,8 +23,8 @@ from llvmlite import ir as llvm
 from tensorlang import ir
 from tensorlang.codegen.emission import memory, streaming
 from tensorlang.codegen.emission.affine import Strided, classify
-from tensorlang.codegen.emission.frame import Frame, Pending
-from tensorlang.codegen.emission.lanes import picked, pieces
+from tensorlang.codegen.emission.frame import Frame, Pending, Tile
+from tensorlang.codegen.emission.lanes import picked, pieces, transposed
 from tensorlang.codegen.emission.types import (
     I1,
     I8,
@@ -45,6 +45,7 @@ from tensorlang.codegen.emission.vector_access import VectorAccess, address
 from tensorlang.ir.dtype import BOOL
 from tensorlang.ir.traverse import axes_of, loads_of, statements, walk
 from tensorlang.schedules.model.touched import is_woven
+from tensorlang.schedules.rewriting.edit import literal_extent
 
 LEAST_ROWS: Final = 2
 SHORTEST: Final = 4
@@ -86,18 +87,19 @@ def first_lanes(frame: Frame) -> int:
     return count if isinstance(lanes, tuple) and all(lanes[:count]) else 0
 
 
-def collected(frame: Frame, emit: Callable[[], None]) -> None:
-    """Emit statements, and then what they left pending."""
-    frame.deferred = []
+def collected(frame: Frame, loop: ir.For, emit: Callable[[], None]) -> None:
+    """Emit the copies of an unrolled loop, and then what they left pending."""
+    copies = literal_extent(loop) or 0
+    frame.deferred, frame.tile = [], Tile(loop.loop, copies, tuple(part for part in statements(loop.body) if isinstance(part, ir.Store)))
     emit()
-    waiting, frame.deferred = frame.deferred, None
+    waiting, frame.deferred, frame.tile = frame.deferred, None, None
     _flushed(frame, waiting)
 
 
 def settle(frame: Frame, store: ir.Store) -> None:
     """Make the stores that wait, unless each read of a statement is of one of them or of none."""
     if frame.deferred and (reads := _own_reads(store)):
-        chosen = frame.mask is not None or any(_tells_lanes(frame, value) for value in store.values)
+        chosen = not first_lanes(frame) or any(_tells_lanes(frame, value) for value in store.values)
         if chosen or any(_overlapping(frame, load) for load in reads):
             waiting, frame.deferred = frame.deferred, []
             _flushed(frame, waiting)
@@ -105,7 +107,7 @@ def settle(frame: Frame, store: ir.Store) -> None:
 
 def written_before(frame: Frame, load: ir.Load) -> Value | None:
     """The value of a load of what a store that waits will have written; None where memory has it."""
-    if not frame.deferred or frame.mask is not None:
+    if not frame.deferred or not first_lanes(frame):
         return None
     found = next((row for row, distance in _waiting(frame, load) if distance == 0), None)
     return None if found is None else splat(frame.builder, found.value, frame.lanes)
@@ -136,7 +138,7 @@ def _waiting(frame: Frame, load: ir.Load) -> Iterator[tuple[Pending, int | None]
         pattern = classify(moving)
         step = pattern.step if isinstance(pattern, Strided) else 0
         for row in reversed(mine):
-            alike = (row.access.step, row.access.lanes) == (step, frame.lanes)
+            alike = (row.access.step, row.access.lanes) == (step, first_lanes(frame))
             yield row, (fixed - row.offset).constant if alike else None
 
 
@@ -195,12 +197,12 @@ def _store_transposed(frame: Frame, first: VectorAccess, values: list[Value], *,
     builder, dtype, lanes, count = frame.builder, first.place.dtype, first.lanes, len(values)
     padded = 1 << (count - 1).bit_length()
     if count == first.step and is_woven(count):  # what the lanes leave between them is what the other rows fill
-        columns = _transposed(builder, values) if count == padded else _woven(builder, values)
+        columns = transposed(builder, values) if count == padded else _woven(builder, values)
         for place, column in zip(range(0, lanes * count, lanes), columns, strict=True):
             base = address(builder, dtype, first.base, literal(I64, place))
             _write(frame, replace(first, base=base, step=1), column, 0, streamed=streamed)
         return
-    columns = _transposed(builder, [*values, *[Poison(values[0].type)] * (padded - count)])
+    columns = transposed(builder, [*values, *[Poison(values[0].type)] * (padded - count)])
     for lane, row in product(range(lanes), range(0, count, lanes)):
         vector, start = divmod(lane * padded + row, lanes)
         base = address(builder, dtype, first.base, literal(I64, first.step * lane + row))
@@ -225,18 +227,6 @@ def _write(frame: Frame, access: VectorAccess, column: Value, start: int, *, str
         intrinsic(builder, "masked.store", VOID, [column, access.base, mask], [column.type, POINTER], align={1: align})
         return
     memory.store_parts(builder, access.place.dtype, access.base, column, pieces(count, SHORTEST))
-
-
-def _transposed(builder: Builder, rows: list[Value]) -> list[Value]:
-    """A matrix of 2^n rows, flattened along its columns."""
-    half, lanes = len(rows) // 2, lanes_of(rows[0])
-    low = [lane // 2 + lanes * (lane % 2) for lane in range(lanes)]
-    high = [lane + lanes // 2 for lane in low]
-    step = 1
-    while step < len(rows):
-        rows = [picked(builder, rows[i], rows[i + half], places) for i in range(half) for places in (low, high)]
-        step *= 2
-    return rows
 
 
 def _woven(builder: Builder, rows: list[Value]) -> list[Value]:

@@ -88,25 +88,23 @@ class Narrowing:
 
     def narrowed(self, expr: Expr) -> Expr:
         """The expression, of the same type and value, whose parts are computed in fewer bits where that is the same."""
-        if (id(expr), None) not in self._made:
-            self._made[id(expr), None] = self._narrowed(expr)
-        return self._made[id(expr), None]
-
-    def _narrowed(self, expr: Expr) -> Expr:
-        match expr:
+        found = self._made.get((id(expr), None))
+        if found is not None:
+            return found
+        match expr:  # here, since a call more for each level would be too many for the deepest expressions
             case Load() | Const() | Axis():
                 return expr
             case Cast(value, to) if is_wide(value) and (kind := self._kind(value)) is not None:
-                return Cast(self._within(value, kind), to)
+                found = Cast(self._within(value, kind), to)
             case Compare(op, left, right) if is_wide(left) and reads_data(expr):
                 kind = next((kind for kind in TYPES if self._pays(kind, left, right)), None)
-                if kind is not None:
-                    return Compare(op, self._within(left, kind), self._within(right, kind))
+                found = None if kind is None else Compare(op, self._within(left, kind), self._within(right, kind))
             case _ if is_wide(expr) and (kind := self._kind(expr)) is not None:
-                return Cast(self._within(expr, kind), dtype_of(expr))
+                found = Cast(self._within(expr, kind), dtype_of(expr))
             case _:
                 pass
-        return map_children(expr, self.narrowed)
+        found = self._made[id(expr), None] = map_children(expr, self.narrowed) if found is None else found
+        return found
 
     def _kind(self, expr: Expr) -> DType | None:
         """The type of fewer bits in which an expression is worth being computed."""

@@ -76,12 +76,12 @@ def scan(
 
 
 def _refuse(word: str, what: str) -> NoReturn:
-    """Raise for an argument that `scan` does not have: `DefinitionError` where it would say when to end."""
-    if word not in _ENDS:
-        raise TypeError(f"scan() got an unexpected keyword argument {word!r}")
+    """Raise `DefinitionError` for an argument that `scan` does not have, as one that would say when to end."""
     from tensorlang.definition.elsewhere import STEPS  # noqa: PLC0415 - only to refuse
 
-    raise DefinitionError(f"{what} has a fixed number of steps, so that it has no {word}=; {STEPS}")
+    if word in _ENDS:
+        raise DefinitionError(f"{what} has a fixed number of steps, so that it has no {word}=; {STEPS}")
+    raise DefinitionError(f"{what} has no {word}=; it takes step, init, length, keep and name")
 
 
 def _kept(keep: object, several: int | None, what: str) -> tuple[Keep, ...]:

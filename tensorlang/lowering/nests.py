@@ -318,17 +318,15 @@ class _Prelude:
 
     def lower(self, expr: Expr) -> Expr:
         """The expression over buffers and named axes; its reductions become loads of scalars. A part that several share stays one."""
-        found = self.done.get((id(expr), self.conditions))
-        if found is None:
-            found = self.done[id(expr), self.conditions] = self._lowered(expr)
-        return found
-
-    def _lowered(self, expr: Expr) -> Expr:
-        match expr:
+        key = id(expr), self.conditions
+        if key in self.done:
+            return self.done[key]
+        found = expr
+        match expr:  # here, since a call more for each level would be too many for the deepest expressions
             case Axis(name):
-                return self.owner.axes[name]
+                found = self.owner.axes[name]
             case Load(_, index):
-                return self.owner.element(expr, tuple(self.lower(part) for part in index))
+                found = self.owner.element(expr, tuple(self.lower(part) for part in index))
             case Select(cond, yes, no) if _has_reduction(expr):
                 test = self.lower(cond)
                 other = _surely(no)
@@ -341,13 +339,15 @@ class _Prelude:
                 self.conditions = (*outer, simplify(Unary("not", test)))
                 instead = self.lower(no)
                 self.conditions = outer
-                return Select(test, chosen, instead)
+                found = Select(test, chosen, instead)
             case Reduce():
-                return self._implicit(expr)
+                found = self._implicit(expr)
             case _ if children(expr):
-                return map_children(expr, self.lower)
+                found = map_children(expr, self.lower)
             case _:
-                return expr
+                pass
+        self.done[key] = found
+        return found
 
     def _implicit(self, reduce: Reduce) -> Expr:
         together = replace(reduce, component=0)

@@ -19,8 +19,8 @@ LEVELS, ROWS, TABLE = (
 )
 
 
-def has_lanes(definition: Any) -> bool:
-    strategy = choose(definition, target("cascadelake"), 1)
+def has_lanes(definition: Any, cpu: str = "cascadelake") -> bool:
+    strategy = choose(definition, target(cpu), 1)
     return any(isinstance(step, Vectorize) for step in strategy.schedule(strategy.default).directives)
 
 
@@ -46,9 +46,8 @@ def long_chain(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("definition", "lanes"),
     [
-        (looked_up(), False),
         (looked_up(dtype="uint16"), False),
-        (looked_up(lambda value: value * 2 + 1), False),
+        (looked_up(lambda value: value * 2 + 1, dtype="uint16"), False),
         (looked_up(dtype="float32"), True),  # processors gather these
         (looked_up(long_chain), True),  # lanes make up for it
         (rows(), True),  # rows lie contiguous
@@ -56,6 +55,11 @@ def long_chain(value: Any) -> Any:
 )
 def test_what_looks_bytes_up_and_does_little_else_has_no_lanes(definition: Any, lanes: bool) -> None:
     assert has_lanes(definition) is lanes
+
+
+@pytest.mark.parametrize("then", [lambda value: value, lambda value: value * 2 + 1])
+def test_bytes_of_few_are_looked_up_in_lanes_where_registers_hold_them(then: Callable[[Any], Any]) -> None:
+    assert has_lanes(looked_up(then)) and not has_lanes(looked_up(then), "x86-64-v2")
 
 
 def test_what_is_looked_up_is_what_numpy_finds() -> None:

@@ -34,23 +34,22 @@ class _Shortening:
 
     def of(self, expr: Expr, *, ordered: bool) -> Expr:
         """A part with such conversions; `ordered`: of itself only its order beside small numbers counts."""
-        found = self.done.get((id(expr), ordered))
-        if found is None:
-            found = self.done[id(expr), ordered] = self._made(expr, ordered=ordered)
-        return found
-
-    def _made(self, expr: Expr, *, ordered: bool) -> Expr:
-        match expr:
+        key, found = (id(expr), ordered), expr
+        if key in self.done:
+            return self.done[key]
+        match expr:  # here, since a call more for each level would be too many for the deepest expressions
             case Cast(value, kind) if ordered and kind == INT64 and dtype_of(value).is_floating:
-                return Cast(Cast(self.of(value, ordered=False), INT32), INT64)
+                found = Cast(Cast(self.of(value, ordered=False), INT32), INT64)
             case Binary("min" | "max", _, _) if ordered or _is_clamp(expr):
-                return map_children(expr, lambda part: self.of(part, ordered=True))
+                found = map_children(expr, lambda part: self.of(part, ordered=True))
             case Compare(_, left, right) if dtype_of(left) == INT64 and (_is_small(left) or _is_small(right)):
-                return map_children(expr, lambda part: self.of(part, ordered=True))
+                found = map_children(expr, lambda part: self.of(part, ordered=True))
             case Load(buffer, index) if isinstance(buffer, Buffer) and all(map(_is_small, buffer.shape)):
-                return replace(expr, index=tuple(self.of(part, ordered=True) for part in index))
+                found = replace(expr, index=tuple(self.of(part, ordered=True) for part in index))
             case _:
-                return map_children(expr, lambda part: self.of(part, ordered=False))
+                found = map_children(expr, lambda part: self.of(part, ordered=False))
+        self.done[key] = found
+        return found
 
 
 def _is_clamp(expr: Binary) -> bool:

@@ -1,0 +1,86 @@
+"""Loads of lanes that lie rows apart, side by side in an unrolled loop: rows are loaded along memory, and turned in registers.
+
+    unroll i in range(16):                          for each lane l: one load of X[j0 + l, i0 .. i0 + 15]
+        vector j in range(8):           ->          16 vectors of 8 lanes, by interleaving halves of the rows
+            B[j0 + j, i0 + i] = f(X[j0 + j, i0 + i])
+
+As its stores, which are turned the other way and made at the end (`transpose`). All that is loaded some copy reads, so nothing else is
+touched; of what the statement writes only rows are loaded ahead that none of the copies writes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tensorlang import ir
+from tensorlang.codegen.emission.access import Evaluate, uniform
+from tensorlang.codegen.emission.affine import Polynomial, Strided, classify, number
+from tensorlang.codegen.emission.frame import Frame, Tile
+from tensorlang.codegen.emission.lanes import joined, picked, transposed
+from tensorlang.codegen.emission.transpose import first_lanes
+from tensorlang.codegen.emission.types import I64, Value, filled, in_memory, literal, shaped
+from tensorlang.codegen.emission.vector_access import address
+from tensorlang.ir.dtype import BOOL
+from tensorlang.ir.linear import linear
+from tensorlang.ir.traverse import axes_of
+
+SIZES: Final = (4, 8, 16, 32, 64)
+"""Copies, and lanes, of which rows are turned: of fewer, picking their elements takes no longer."""
+
+
+def turned(frame: Frame, load: ir.Load, value: Evaluate) -> Value | None:
+    """What a load reads in the lanes, out of a tile that is turned once for all copies; None where it is no such load."""
+    tile = frame.tile
+    if tile is None or frame.deferred is None or first_lanes(frame) < 2 or frame.lanes not in SIZES or tile.copies not in SIZES:
+        return None
+    assert isinstance(load.buffer, ir.Buffer)
+    place, copy = frame.places[load.buffer.name], frame.space.polynomial(ir.Axis(tile.axis)).constant
+    if copy is None or place.own or place.dtype == BOOL or not _follows(load.index, tile.axis, frame.lane_axis):
+        return None
+    fixed, moving = frame.space.offset(load.index, place.shape).parted()
+    pattern, first = classify(moving), fixed - number(copy)
+    if not isinstance(pattern, Strided) or abs(pattern.step) < tile.copies or _is_written(frame, tile, load.buffer, first, pattern.step):
+        return None
+    key = load.buffer.name, frozenset(first.terms.items()), pattern.step, frame.lanes, first_lanes(frame)
+    if key not in tile.turned:
+        base = address(frame.builder, place.dtype, place.pointer, uniform(frame, first.without_offset(), value))
+        tile.turned[key] = _columns(frame, tile, load.buffer, base, first.offset, pattern.step)
+    return tile.turned[key][copy]
+
+
+def _follows(index: tuple[ir.Expr, ...], axis: str, lane: str) -> bool:
+    """Do the copies follow neighbours along the last axis, and the lanes another one?"""
+    if not index or lane in axes_of(index[-1]) or any(axis in axes_of(part) for part in index[:-1]):
+        return False
+    form = linear(index[-1]).terms
+    return form.get(ir.Axis(axis)) == 1 and not any(axis in axes_of(atom) for atom in form if atom != ir.Axis(axis))
+
+
+def _is_written(frame: Frame, tile: Tile, buffer: ir.Buffer, first: Polynomial, step: int) -> bool:
+    """May a copy write an element of the tile that begins there?"""
+    for store in tile.stores:
+        for written in store.buffers:
+            if written.name != buffer.name:
+                continue
+            fixed, moving = frame.space.offset(store.index, frame.places[written.name].shape).parted()
+            pattern, copy = classify(moving), frame.space.polynomial(ir.Axis(tile.axis)).constant or 0
+            apart, alike = (first - (fixed - number(copy))).constant, _follows(store.index, tile.axis, frame.lane_axis)
+            if apart is None or not alike or not isinstance(pattern, Strided) or pattern.step != step:
+                return True
+            if any(abs(apart + step * lanes) < tile.copies for lanes in range(1 - frame.lanes, frame.lanes)):
+                return True
+    return False
+
+
+def _columns(frame: Frame, tile: Tile, buffer: ir.Buffer, base: Value, offset: int, step: int) -> list[Value]:
+    """For each copy its vector, zero in lanes that are off."""
+    builder, dtype, lanes, on = frame.builder, buffer.dtype, frame.lanes, first_lanes(frame)
+    kind = shaped(in_memory(dtype), tile.copies)
+    places = (address(builder, dtype, base, literal(I64, offset + step * lane)) for lane in range(on))
+    rows = [builder.load(at, name=buffer.name, align=dtype.bytes, typ=kind) for at in places]
+    turned = transposed(builder, [*rows, *[filled(kind, 0)] * (lanes - on)])
+    if lanes <= tile.copies:  # several vectors of lanes in each of these, one after the other
+        starts = (divmod(copy * lanes, tile.copies) for copy in range(tile.copies))
+        return [picked(builder, turned[vector], turned[vector], range(start, start + lanes)) for vector, start in starts]
+    parts = lanes // tile.copies
+    return [joined(builder, turned[copy * parts : (copy + 1) * parts]) for copy in range(tile.copies)]
