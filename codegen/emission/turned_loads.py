@@ -27,7 +27,7 @@ from tensorlang.ir.traverse import axes_of
 COPIES: Final = (4, 8, 16, 32, 64)
 """Copies of which rows are turned: of fewer, picking their elements takes no longer."""
 LANES: Final = (8, 16, 32)
-"""Lanes of which they are: of four each element waits for all four rows, and takes no longer to be picked (running sums: 1.2 of the time)."""
+"""Lanes of which they are: of four, each element waits for all four rows, and is picked as soon (running sums: 1.2 of the time)."""
 MOST: Final = 256
 """Bits of the lanes, at most: of 16 words a Zen 4 takes four permutations of 512 bits a cycle each, as long as picking them, which begins
 with the first copy (a filter of 16 rows: 1.2 of the time)."""
