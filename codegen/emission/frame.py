@@ -52,11 +52,15 @@ class Chunks:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """An unrolled loop whose stores wait for one another: its axis, how many copies it makes, the stores, what was `turned` for them."""
+    """An unrolled loop whose stores wait for one another: its axis, how many copies it makes, and the stores.
+
+    `sure` are the loads, by identity, that each copy makes whatever it chooses; `turned` is what was loaded for all of them.
+    """
 
     axis: str
     copies: int
     stores: tuple[ir.Store, ...]
+    sure: frozenset[int]
     turned: dict[object, list[Value]] = field(default_factory=dict)
 
 

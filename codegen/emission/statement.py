@@ -19,6 +19,7 @@ from tensorlang.codegen.emission.expression import value
 from tensorlang.codegen.emission.frame import Frame, Pending
 from tensorlang.codegen.emission.in_turn import in_turn, takes_turns
 from tensorlang.codegen.emission.parallel import parallel
+from tensorlang.codegen.emission.turned_loads import tile_of
 from tensorlang.codegen.emission.types import I32, Value, known, lanes_of, literal
 from tensorlang.codegen.emission.vector_access import VectorAccess
 from tensorlang.ir.dtype import BOOL
@@ -51,7 +52,7 @@ def _statement(frame: Frame, stmt: ir.Stmt) -> None:
             frame.fresh()
             memory.prefetch(frame.builder, access_of(frame, buffer, index, value), level)
         case ir.For(kind="unroll", body=inner) if frame.deferred is None and transpose.side_by_side(stmt):
-            transpose.collected(frame, stmt, lambda: loops.unrolled(frame, stmt, lambda inside: statement(inside, inner)))
+            transpose.collected(frame, tile_of(stmt), lambda: loops.unrolled(frame, stmt, lambda inside: statement(inside, inner)))
         case ir.For(kind=kind, body=inner):
             emit_loop = {
                 "serial": loops.serial,

@@ -45,7 +45,6 @@ from tensorlang.codegen.emission.vector_access import VectorAccess, address
 from tensorlang.ir.dtype import BOOL
 from tensorlang.ir.traverse import axes_of, loads_of, statements, walk
 from tensorlang.schedules.model.touched import is_woven
-from tensorlang.schedules.rewriting.edit import literal_extent
 
 LEAST_ROWS: Final = 2
 SHORTEST: Final = 4
@@ -87,10 +86,9 @@ def first_lanes(frame: Frame) -> int:
     return count if isinstance(lanes, tuple) and all(lanes[:count]) else 0
 
 
-def collected(frame: Frame, loop: ir.For, emit: Callable[[], None]) -> None:
-    """Emit the copies of an unrolled loop, and then what they left pending."""
-    copies = literal_extent(loop) or 0
-    frame.deferred, frame.tile = [], Tile(loop.loop, copies, tuple(part for part in statements(loop.body) if isinstance(part, ir.Store)))
+def collected(frame: Frame, tile: Tile | None, emit: Callable[[], None]) -> None:
+    """Emit the copies of an unrolled loop, which are a `tile` where all of them load alike, and then what they left pending."""
+    frame.deferred, frame.tile = [], tile
     emit()
     waiting, frame.deferred, frame.tile = frame.deferred, None, None
     _flushed(frame, waiting)

@@ -4,12 +4,13 @@
         vector j in range(8):           ->          16 vectors of 8 lanes, by interleaving halves of the rows
             B[j0 + j, i0 + i] = f(X[j0 + j, i0 + i])
 
-As its stores, which are turned the other way and made at the end (`transpose`). All that is loaded some copy reads, so nothing else is
-touched; of what the statement writes only rows are loaded ahead that none of the copies writes.
+As its stores, which are turned the other way and made at the end (`transpose`). All that is loaded some copy reads: loads that one chooses
+are not turned, nor any where conditions tell copies apart. Of what the statement writes only rows are loaded ahead that no copy writes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tensorlang import ir
@@ -22,7 +23,8 @@ from tensorlang.codegen.emission.types import I64, Value, filled, in_memory, lit
 from tensorlang.codegen.emission.vector_access import address
 from tensorlang.ir.dtype import BOOL
 from tensorlang.ir.linear import linear
-from tensorlang.ir.traverse import axes_of
+from tensorlang.ir.traverse import axes_of, children, statements
+from tensorlang.schedules.rewriting.edit import literal_extent
 
 COPIES: Final = (4, 8, 16, 32, 64)
 """Copies of which rows are turned: of fewer, picking their elements takes no longer."""
@@ -33,15 +35,36 @@ MOST: Final = 256
 with the first copy (a filter of 16 rows: 1.2 of the time)."""
 
 
+def tile_of(loop: ir.For) -> Tile | None:
+    """The tile that an unrolled loop makes, whose stores wait; None where a condition around them asks for the copy."""
+    parts, copies = list(statements(loop.body)), literal_extent(loop)
+    if copies is None or any(isinstance(part, ir.If) and loop.loop in axes_of(part.cond) for part in parts):
+        return None
+    stores = tuple(part for part in parts if isinstance(part, ir.Store))
+    return Tile(loop.loop, copies, stores, frozenset(map(id, _unconditional(stores))))
+
+
+def _unconditional(stores: Iterable[ir.Store]) -> Iterator[ir.Load]:
+    """The loads that statements make whatever they choose."""
+    waiting, seen = [part for store in stores for part in (*store.index, *store.values)], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            waiting += (node.cond,) if isinstance(node, ir.Select) else children(node)
+            if isinstance(node, ir.Load):
+                yield node
+
+
 def turned(frame: Frame, load: ir.Load, value: Evaluate) -> Value | None:
     """What a load reads in the lanes, out of a tile that is turned once for all copies; None where it is no such load."""
     tile = frame.tile
-    if tile is None or frame.deferred is None or first_lanes(frame) < 2 or frame.lanes not in LANES or tile.copies not in COPIES:
+    if tile is None or frame.deferred is None or id(load) not in tile.sure or first_lanes(frame) < 2:
         return None
     assert isinstance(load.buffer, ir.Buffer)
     place, copy = frame.places[load.buffer.name], frame.space.polynomial(ir.Axis(tile.axis)).constant
-    wide = frame.lanes * place.dtype.bits > MOST
-    if copy is None or wide or place.own or place.dtype == BOOL or not _follows(load.index, tile.axis, frame.lane_axis):
+    fits = frame.lanes in LANES and tile.copies in COPIES and frame.lanes * place.dtype.bits <= MOST
+    if copy is None or not fits or place.own or place.dtype == BOOL or not _follows(load.index, tile.axis, frame.lane_axis):
         return None
     fixed, moving = frame.space.offset(load.index, place.shape).parted()
     pattern, first = classify(moving), fixed - number(copy)

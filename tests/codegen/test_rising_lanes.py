@@ -13,7 +13,9 @@ from tensorlang import ir
 from tensorlang.codegen.target import Target, target, why_foreign
 from tensorlang.ir import Axis, Binary
 from tensorlang.schedules.rewriting.rising import moves_lanes, rises
+from tests.codegen.nests import Guarded
 from tests.draws import examples
+from tests.thinned import crossed
 
 TYPES = ("uint8", "int16", "float16", "int32", "float32", "float64", "int64", "bool")
 HERE = [found for found in map(target, ("native", "x86-64-v4", "x86-64-v3", "x86-64-v2")) if why_foreign(found) is None]
@@ -84,3 +86,13 @@ def test_lanes_are_moved_where_the_processor_can(machine: Target) -> None:
     s.vectorize(s.split("Y.j", machine.lanes(tl.placeholder((1,)).dtype), tail="peel")[1])
     moved = "vperm" in tl.build(s, target=machine).inspect("asm")
     assert moved == moves_lanes(32, machine.isa)
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("machine", HERE, ids=str)
+@crossed({"dtype": ["uint8", "float32", "float64"], "columns": [1, 7, 16, 33], "shift": [-3, 2]})
+def test_nothing_beyond_a_row_is_touched(guarded: Guarded, machine: Target, dtype: str, columns: int, shift: int, *, before: bool) -> None:
+    s = tl.Schedule(smoothed(1, columns, shift, dtype, both=True))
+    s.vectorize(s.split("Y.j", 16, tail="peel")[1])
+    x = (np.random.default_rng(columns).random((1, columns)) * 100).astype(dtype)
+    np.testing.assert_array_equal(tl.build(s, target=machine)(guarded(x, before=before)), expected(x, shift, both=True))

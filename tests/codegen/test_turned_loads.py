@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang.codegen.target import Target, target, why_foreign
+from tests.codegen.nests import Guarded
 from tests.draws import examples
 
 HERE = [found for found in map(target, ("native", "x86-64-v3", "x86-64-v2")) if why_foreign(found) is None]
@@ -72,3 +73,26 @@ def test_no_element_of_a_whole_tile_is_picked_by_itself() -> None:
     ir = tl.build(s, target="x86-64-v3").inspect("llvm")
     picked = sum("insertelement" in line for line in ir.splitlines())
     assert picked < 2 * 8 + 2 * 64, picked  # of 16 x 64 elements of three reads those of the first tile, which asks for its past
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("tail", ["peel", "mask", "guard"])
+@pytest.mark.parametrize("columns", [16, 21, 37])
+def test_nothing_beyond_what_is_read_is_touched(guarded: Guarded, columns: int, tail: Any, *, before: bool) -> None:
+    """Copies that choose not to read, and those that are beyond the end, keep the others from loading for them."""
+    X, Z = tl.placeholder((16, columns), name="X"), tl.placeholder((16, columns), name="Z")
+
+    def element(i: Any, j: Any) -> Any:
+        past, later = tl.select(j >= 3, X[i, j - 3], 0.0), tl.select(j + 5 < columns, Z[i, j + 5], 0.0)
+        return past + later * X[i, j]
+
+    s = tl.Schedule(tl.compute((16, columns), element, name="Y"))
+    (i_o, i_i), (j_o, j_i) = s.split("Y.i", 8), s.split("Y.j", 8, tail=tail)
+    s.reorder(i_o, j_o, j_i, i_i)
+    s.unroll(j_i)
+    s.vectorize(i_i)
+    x, z = np.random.default_rng(columns).random((2, 16, columns), dtype=np.float32)
+    wanted = np.zeros_like(x)
+    wanted[:, 3:] += x[:, :-3]
+    wanted[:, :-5] += z[:, 5:] * x[:, :-5]
+    np.testing.assert_array_equal(tl.build(s)(guarded(x, before=before), guarded(z, before=before)), wanted)
