@@ -14,19 +14,11 @@ from itertools import takewhile
 from typing import TypeAlias
 
 from tensorlang.codegen.cost.operations import Conditions, operations
-from tensorlang.ir import Axis, Buffer, Expr, For, If, Load, Nest, Param, Stmt, Store, Unary
-from tensorlang.ir.traverse import operands_first, substatements
+from tensorlang.ir import Axis, Buffer, Expr, For, Load, Nest, Param, Store
+from tensorlang.ir.traverse import operands_first
+from tensorlang.schedules.rewriting.edit import stores_within
 
 Loops: TypeAlias = tuple[For, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A statement, the loops around it, outermost first, and the conditions under which it runs."""
-
-    store: Store
-    loops: Loops
-    conditions: Conditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,41 +32,25 @@ class Made:
 
 def made(nest: Nest) -> Iterator[tuple[Store, tuple[Made, ...]]]:
     """The operations of each statement of an unscheduled nest, in program order."""
-    every, writers = tuple(_statements(nest.body, (), ())), dict[str, list[Loops]]()
-    for statement in every:
-        for buffer in statement.store.buffers:
-            writers.setdefault(buffer.name, []).append(statement.loops)
-    for statement in every:
-        depths = _Depths(statement, writers)
-        yield statement.store, tuple([_made(name, value, chosen, depths) for name, chosen, value in operations(statement.store)])
+    every, writers = tuple(stores_within(nest.body)), dict[str, list[Loops]]()
+    for store, loops, _ in every:
+        for buffer in store.buffers:
+            writers.setdefault(buffer.name, []).append(loops)
+    for store, loops, conditions in every:
+        depths = _Depths(loops, writers)
+        yield store, tuple([_made(name, (value, *chosen), chosen, conditions, depths) for name, chosen, value in operations(store)])
 
 
-def _made(name: str, value: Expr, chosen: Conditions, depths: _Depths) -> Made:
-    depth = max(map(depths.of, (value, *chosen)))
-    asked = (cond for cond in depths.statement.conditions if depths.of(cond) <= depth)
-    return Made(name, depths.statement.loops[:depth], (*asked, *chosen))
-
-
-def _statements(stmt: Stmt, loops: Loops, conditions: Conditions) -> Iterator[Statement]:
-    match stmt:
-        case Store():
-            yield Statement(stmt, loops, conditions)
-        case For(body=body):
-            yield from _statements(body, (*loops, stmt), conditions)
-        case If(cond, then, orelse):
-            yield from _statements(then, loops, (*conditions, cond))
-            if orelse is not None:
-                yield from _statements(orelse, loops, (*conditions, Unary("not", cond)))
-        case _:
-            for part in substatements(stmt):
-                yield from _statements(part, loops, conditions)
+def _made(name: str, of: tuple[Expr, ...], chosen: Conditions, around: Conditions, depths: _Depths) -> Made:
+    depth = max(map(depths.of, of))
+    return Made(name, depths.loops[:depth], (*(cond for cond in around if depths.of(cond) <= depth), *chosen))
 
 
 @dataclass(frozen=True, slots=True)
 class _Depths:
-    """How many of the loops around a statement, outermost first, hold all that move an expression; `writers` are by buffers' names."""
+    """How many of the `loops` around a statement, outermost first, hold all that move an expression; `writers` are by buffers' names."""
 
-    statement: Statement
+    loops: Loops
     writers: Mapping[str, Sequence[Loops]]
     known: dict[int, tuple[Expr, int]] = field(default_factory=dict)
 
@@ -85,7 +61,7 @@ class _Depths:
         return self.known[id(expr)][1]
 
     def _own(self, node: Expr) -> int:
-        loops = [loop.loop for loop in self.statement.loops]
+        loops = [loop.loop for loop in self.loops]
         match node:
             case Axis(name):
                 return loops.index(name) + 1 if name in loops else 0
@@ -98,4 +74,4 @@ class _Depths:
 
     def _shared(self, other: Loops) -> int:
         """How many loops stand around both the statement and another one, which stands in these."""
-        return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(self.statement.loops, other, strict=False)))
+        return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(self.loops, other, strict=False)))

@@ -124,10 +124,11 @@ class Frame:
     @contextmanager
     def branch(self) -> Iterator[None]:
         """Emit where control may not come: a store there does not wait for its neighbours, which are made elsewhere."""
-        before, self.deferred = self.deferred, None
+        before = self.deferred, self.tile
+        self.deferred = self.tile = None
         with self.numbering.inside():
             yield
-        self.deferred = before
+        self.deferred, self.tile = before
 
     @contextmanager
     def masked(self, mask: Value | None, *, alive: bool = False) -> Iterator[None]:

@@ -40,11 +40,19 @@ def resized(builder: Builder, value: Value, rest: Value, lanes: int) -> Value:
     return value if own == lanes else picked(builder, value, rest, [min(lane, own) for lane in range(lanes)])
 
 
-def joined(builder: Builder, parts: Sequence[Value]) -> Value:
-    """Vectors of one size, a power of two of them, one after the other in one."""
+def joined(builder: Builder, parts: Sequence[Value], lanes: int) -> Value:
+    """The first so many lanes of vectors of one size, one after the other; on the way all have as many lanes as a power of two of these."""
+    parts = [*parts, *[Poison(parts[0].type)] * ((1 << (len(parts) - 1).bit_length()) - len(parts))]
     while len(parts) > 1:
         parts = [picked(builder, one, other, range(2 * lanes_of(one))) for one, other in zip(parts[::2], parts[1::2], strict=True)]
-    return parts[0]
+    return resized(builder, parts[0], Poison(parts[0].type), lanes)
+
+
+def leading(mask: Value | None, lanes: int) -> int:
+    """How many of so many lanes are on, where that is known and they are the first ones; else 0. Without a mask all are."""
+    on = (1,) * lanes if mask is None else known(mask)
+    count = sum(map(bool, on)) if isinstance(on, tuple) else 0
+    return count if isinstance(on, tuple) and all(on[:count]) else 0
 
 
 def reverse(builder: Builder, value: Value) -> Value:

@@ -24,8 +24,8 @@ from typing import Final
 
 from llvmlite import ir as llvm
 
-from tensorlang.codegen.emission import rising
-from tensorlang.codegen.emission.lanes import picked, pieces, pinned, resized, reverse
+from tensorlang.codegen.emission import contiguous, rising
+from tensorlang.codegen.emission.lanes import leading, picked, pieces, pinned, resized, reverse
 from tensorlang.codegen.emission.types import (
     I1,
     I32,
@@ -39,7 +39,6 @@ from tensorlang.codegen.emission.types import (
     filled,
     in_memory,
     intrinsic,
-    known,
     lanes_of,
     literal,
     shaped,
@@ -72,11 +71,11 @@ def load(builder: Builder, target: Target, access: VectorAccess, mask: Value | N
         registers, first = [builder.bitcast(register, vector) for register in access.held.registers], access.held.first
         value = picked(builder, registers[0], registers[-1], range(first, first + access.lanes))
     elif access.step == 1:
-        value = _contiguous(builder, target, access.place.name, access.base, vector, align, mask)
+        value = contiguous.load(builder, target, access.place.name, access.base, vector, align, mask)
     elif access.step == -1:
         first = address(builder, dtype, access.base, literal(I64, 1 - access.lanes))
         turned = None if mask is None else reverse(builder, mask)
-        value = reverse(builder, _contiguous(builder, target, access.place.name, first, vector, align, turned))
+        value = reverse(builder, contiguous.load(builder, target, access.place.name, first, vector, align, turned))
     elif _spans(target, access, mask):
         value = _spanned(builder, target, access, vector, mask)
     elif _is_near(target, access):
@@ -116,7 +115,7 @@ def store(builder: Builder, target: Target, access: VectorAccess, value: Value, 
         elif first := _leading(target, mask):
             store_parts(builder, dtype, base, value, pieces(first))
         else:
-            wide = _widened(target, mask, 8 * align)
+            wide = contiguous.widened(target, mask, 8 * align)
             kept, mask = (resized(builder, part, rest, wide) for part, rest in ((value, Poison(value.type)), (mask, filled(mask.type, 0))))
             kept = pinned(builder, target, kept)
             intrinsic(builder, "masked.store", VOID, [kept, base, mask], [value.type, POINTER], align={1: align})
@@ -134,11 +133,7 @@ def _leading(target: Target, mask: Value) -> int:
     Without such registers a masked store takes some forty steps on processors of AMD, and one for each lane on Arm's; what a row of
     unknown alignment leaves over is a store of four lanes, one of two and one of one.
     """
-    lanes = known(mask)
-    if target.has_masks or not isinstance(lanes, tuple):
-        return 0
-    count = sum(map(bool, lanes))
-    return count if all(lanes[:count]) else 0
+    return 0 if target.has_masks else leading(mask, lanes_of(mask))
 
 
 def store_parts(builder: Builder, dtype: DType, base: Value, value: Value, parts: Iterable[tuple[int, int]]) -> None:
@@ -180,27 +175,6 @@ def _fenced(builder: Builder, target: Target, value: Value) -> Value:
     return intrinsic(builder, "arithmetic.fence", value.type, [value], [value.type]) if masked else value
 
 
-def _contiguous(builder: Builder, target: Target, name: str, base: Value, vector: llvm.Type, align: int, mask: Value | None) -> Value:
-    if mask is None:
-        return builder.load(base, name=name, align=align, typ=vector)
-    lanes = lanes_of(mask)
-    wide = _widened(target, mask, 8 * align)
-    vector, mask = shaped(vector.element, wide), resized(builder, mask, filled(mask.type, 0), wide)
-    found = intrinsic(builder, "masked.load", vector, [base, mask, filled(vector, 0)], [vector, POINTER], align={0: align})
-    return resized(builder, pinned(builder, target, found), Poison(vector), lanes)
-
-
-def _widened(target: Target, mask: Value, bits: int) -> int:
-    """The lanes of a masked access of elements of so many bits: a power of two where a register has as many.
-
-    What LLVM 22 adds to other masks for x86 is undefined, and it takes a mask that begins and ends with what is undefined for one that is
-    on at both ends: it loads all in between.
-    """
-    lanes = lanes_of(mask)
-    whole = 1 << (lanes - 1).bit_length()
-    return whole if target.is_x86 and whole * bits <= target.vector_bits else lanes
-
-
 def _spans(target: Target, access: VectorAccess, mask: Value | None) -> bool:
     """Is a load of what lies between the lanes cheaper than one for each lane?"""
     if access.offsets is not None or not 1 < abs(access.step) <= LONGEST_STEP or access.lanes < 2:
@@ -233,7 +207,7 @@ def _spanned(builder: Builder, target: Target, access: VectorAccess, vector: llv
             continue
         wanted = None if rising is None else _spread(builder, rising, places)
         first = address(builder, place.dtype, base, literal(I64, start))
-        loaded = _contiguous(builder, target, place.name, first, vector, place.dtype.bytes, wanted)
+        loaded = contiguous.load(builder, target, place.name, first, vector, place.dtype.bytes, wanted)
         if value is None:
             value, held = loaded, places  # put in order together with those of the next load
         else:
@@ -295,7 +269,7 @@ def _near(builder: Builder, target: Target, access: VectorAccess, vector: llvm.T
             some = {taking[turn]: at for at, taking in enumerate(takers) if turn < len(taking)}
             wanted = builder.or_(wanted, _spread(builder, mask, some))
     base = address(builder, place.dtype, access.base, literal(I64, first))
-    found = _contiguous(builder, target, place.name, base, vector, place.dtype.bytes, wanted)
+    found = contiguous.load(builder, target, place.name, base, vector, place.dtype.bytes, wanted)
     order = llvm.Constant(llvm.VectorType(I32, access.lanes), [offset - first for offset in offsets])
     return builder.shuffle_vector(found, Poison(vector), order)
 

@@ -13,11 +13,11 @@ from typing import Final
 
 from llvmlite import ir as llvm
 
-from tensorlang.codegen.emission.lanes import picked, pinned, resized
+from tensorlang.codegen.emission import contiguous
+from tensorlang.codegen.emission.lanes import joined, leading, picked, resized
 from tensorlang.codegen.emission.types import (
     I32,
     I64,
-    POINTER,
     Builder,
     Poison,
     Value,
@@ -25,9 +25,6 @@ from tensorlang.codegen.emission.types import (
     external,
     filled,
     in_memory,
-    intrinsic,
-    known,
-    lanes_of,
     literal,
     shaped,
     splat,
@@ -43,51 +40,40 @@ MOVES: Final = {(32, 256): "avx2.permd", (32, 512): "avx512.permvar.si.512", (64
 def is_loaded(target: Target, access: VectorAccess, mask: Value | None) -> bool:
     """Can an access be loaded so: where lanes are on that are known, and those the first ones?"""
     return (
-        access.rises and access.lanes > 1 and target.is_x86 and moves_lanes(access.place.dtype.bits, target.isa) and _on(access, mask) > 0
+        access.rises
+        and access.lanes > 1
+        and target.is_x86
+        and moves_lanes(access.place.dtype.bits, target.isa)
+        and leading(mask, access.lanes) > 0
     )
 
 
 def load(builder: Builder, target: Target, access: VectorAccess, mask: Value | None) -> Value:
     """The elements, zero in lanes that are off."""
-    on, number = _on(access, mask), I32 if access.place.dtype.bits <= I32.width else I64
-    width = target.vector_bits // number.width
-    starts = [*range(0, on, width), on]
+    on, number = leading(mask, access.lanes), I32 if access.place.dtype.bits <= I32.width else I64
+    starts = [*range(0, on, target.vector_bits // number.width), on]
     parts = [_part(builder, target, access, number, start, end) for start, end in pairwise(starts)]
-    found = parts[0]
-    for part in parts[1:]:
-        lanes = lanes_of(found) + lanes_of(part)
-        found = picked(builder, found, resized(builder, part, Poison(part.type), lanes_of(found)), range(lanes))
-    return found if on == access.lanes else resized(builder, found, filled(found.type, 0), access.lanes)
-
-
-def _on(access: VectorAccess, mask: Value | None) -> int:
-    """How many lanes are on, where that is known and they are the first ones; else 0."""
-    if mask is None:
-        return access.lanes
-    lanes = known(mask)
-    count = sum(map(bool, lanes)) if isinstance(lanes, tuple) else 0
-    return count if isinstance(lanes, tuple) and all(lanes[:count]) else 0
+    found = joined(builder, parts, on)
+    return resized(builder, found, filled(found.type, 0), access.lanes)
 
 
 def _part(builder: Builder, target: Target, access: VectorAccess, number: llvm.IntType, start: int, end: int) -> Value:
-    """The elements of some lanes, as many as a register has numbers, or fewer."""
-    dtype, offsets, width = access.place.dtype, access.offsets, target.vector_bits // number.width
+    """A register with the elements of some lanes, as many as it has numbers, or fewer."""
+    place, offsets, width = access.place, access.offsets, target.vector_bits // number.width
     assert offsets is not None
     first, last = (builder.extract_element(offsets, literal(I32, lane)) for lane in (start, end - 1))
     own = picked(builder, offsets, Poison(offsets.type), range(start, end))
     own = resized(builder, builder.sub(own, splat(builder, first, end - start)), filled(own.type, 0), width)
     lanes = literal(first.type, tuple(range(width)))
     wanted = builder.icmp_signed("<=", lanes, splat(builder, builder.sub(last, first), width))
-    base = address(builder, dtype, access.base, first if first.type == I64 else builder.sext(first, I64))
-    kind = shaped(in_memory(dtype), width)
-    found = intrinsic(builder, "masked.load", kind, [base, wanted, filled(kind, 0)], [kind, POINTER], align={0: dtype.bytes})
-    bits, words = shaped(llvm.IntType(dtype.bits), width), shaped(number, width)
-    held = builder.bitcast(pinned(builder, target, found), bits)
+    base = address(builder, place.dtype, access.base, first if first.type == I64 else builder.sext(first, I64))
+    kind = shaped(in_memory(place.dtype), width)
+    bits, words = shaped(llvm.IntType(place.dtype.bits), width), shaped(number, width)
+    held = builder.bitcast(contiguous.load(builder, target, place.name, base, kind, place.dtype.bytes, wanted), bits)
     held, own = held if bits == words else builder.zext(held, words), _as_numbers(builder, own, words)
     move = external(builder.module, f"llvm.x86.{MOVES[number.width, target.vector_bits]}", words, [words, words])
     moved = builder.call(move, [held, own])
-    moved = builder.bitcast(moved if bits == words else builder.trunc(moved, bits), kind)
-    return resized(builder, moved, Poison(kind), end - start)
+    return builder.bitcast(moved if bits == words else builder.trunc(moved, bits), kind)
 
 
 def _as_numbers(builder: Builder, value: Value, kind: llvm.Type) -> Value:

@@ -14,7 +14,7 @@ from typing import Final
 
 from llvmlite import ir as llvm
 
-from tensorlang.codegen.emission.lanes import picked, resized
+from tensorlang.codegen.emission.lanes import joined, picked, resized
 from tensorlang.codegen.emission.types import I8, I16, I64, Builder, Poison, Value, external, filled, literal, shaped
 from tensorlang.codegen.emission.vector_access import VectorAccess, address
 from tensorlang.codegen.target import Target
@@ -64,7 +64,7 @@ def _shuffled(builder: Builder, target: Target, access: VectorAccess, length: in
     shuffle = external(builder.module, SHUFFLE[width], kind, [kind, kind])
     parts = [_part(builder, access, at, PART) for at in range(0, length, PART)]
     tables = [picked(builder, part, part, [*range(PART)] * (width // PART)) for part in parts]
-    found: Value | None = None
+    found: list[Value] = []
     for start in range(0, access.lanes, width):
         count = min(width, access.lanes - start)
         own = resized(builder, picked(builder, numbers, numbers, range(start, start + count)), filled(shaped(I8, count), 0), width)
@@ -75,10 +75,8 @@ def _shuffled(builder: Builder, target: Target, access: VectorAccess, length: in
             above = builder.icmp_signed("<", moved, filled(kind, 0))
             pairs = (chosen[at : at + 2] for at in range(0, len(chosen), 2))
             chosen = [pair[0] if len(pair) == 1 else builder.select(above, pair[1], pair[0]) for pair in pairs]
-        part = resized(builder, chosen[0], Poison(kind), count)
-        found = part if found is None else picked(builder, found, resized(builder, part, Poison(part.type), start), range(start + count))
-    assert found is not None
-    return found
+        found += chosen
+    return joined(builder, found, access.lanes)
 
 
 def _part(builder: Builder, access: VectorAccess, start: int, count: int) -> Value:

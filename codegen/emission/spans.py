@@ -9,7 +9,8 @@ is read as well, or stands in storage of ours, both kinds take the same two load
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TypeAlias
 
 from tensorlang import ir
@@ -29,7 +30,7 @@ def always_read(frame: Frame) -> frozenset[Read]:
     """What the statement reads, whatever it chooses, by lanes that lie evenly apart; found once."""
     if frame.beside is None:
         found = set[Read]()
-        for load in _unconditional(frame, frame.stored):
+        for load in unconditional(frame.stored, partial(_known, frame)):
             assert isinstance(load.buffer, ir.Buffer)
             fixed, moving = frame.space.offset(load.index, frame.places[load.buffer.name].shape).parted()
             pattern = classify(moving)
@@ -52,7 +53,8 @@ def before(frame: Frame, name: str, place: BufferAddress, fixed: Polynomial, mov
     return residue if all((name, step, loops, first + beside) in always_read(frame) for beside in range(step)) else None
 
 
-def _unconditional(frame: Frame, values: Iterable[ir.Expr]) -> Iterator[ir.Load]:
+def unconditional(values: Iterable[ir.Expr], known: Callable[[ir.Expr], bool | None] = lambda _: None) -> Iterator[ir.Load]:
+    """What expressions read whatever they choose, but for what tells where; a choice by what is `known` is none."""
     waiting, seen = list(values), set[int]()
     while waiting:
         node = waiting.pop()
@@ -62,7 +64,7 @@ def _unconditional(frame: Frame, values: Iterable[ir.Expr]) -> Iterator[ir.Load]
         if isinstance(node, ir.Load):
             yield node
         elif isinstance(node, ir.Select):
-            chosen = _known(frame, node.cond)
+            chosen = known(node.cond)
             waiting.append(node.cond if chosen is None else node.yes if chosen else node.no)
         else:
             waiting += children(node)

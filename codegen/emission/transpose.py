@@ -24,7 +24,7 @@ from tensorlang import ir
 from tensorlang.codegen.emission import memory, streaming
 from tensorlang.codegen.emission.affine import Strided, classify
 from tensorlang.codegen.emission.frame import Frame, Pending, Tile
-from tensorlang.codegen.emission.lanes import picked, pieces, transposed
+from tensorlang.codegen.emission.lanes import leading, picked, pieces, transposed
 from tensorlang.codegen.emission.types import (
     I1,
     I8,
@@ -35,7 +35,6 @@ from tensorlang.codegen.emission.types import (
     Poison,
     Value,
     intrinsic,
-    known,
     lanes_of,
     literal,
     shaped,
@@ -81,9 +80,7 @@ def defers(frame: Frame, access: VectorAccess) -> bool:
 
 def first_lanes(frame: Frame) -> int:
     """The number of lanes that are on where these are the first ones; 0 where others are, or where that is not known."""
-    lanes = (1,) * frame.lanes if frame.mask is None else known(frame.mask)
-    count = sum(lanes) if isinstance(lanes, tuple) else 0
-    return count if isinstance(lanes, tuple) and all(lanes[:count]) else 0
+    return leading(frame.mask, frame.lanes)
 
 
 def collected(frame: Frame, tile: Tile | None, emit: Callable[[], None]) -> None:

@@ -10,7 +10,6 @@ are not turned, nor any where conditions tell copies apart. Of what the statemen
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tensorlang import ir
@@ -18,12 +17,13 @@ from tensorlang.codegen.emission.access import Evaluate, uniform
 from tensorlang.codegen.emission.affine import Polynomial, Strided, classify, number
 from tensorlang.codegen.emission.frame import Frame, Tile
 from tensorlang.codegen.emission.lanes import joined, picked, transposed
+from tensorlang.codegen.emission.spans import unconditional
 from tensorlang.codegen.emission.transpose import first_lanes
 from tensorlang.codegen.emission.types import I64, Value, filled, in_memory, literal, shaped
 from tensorlang.codegen.emission.vector_access import address
 from tensorlang.ir.dtype import BOOL
 from tensorlang.ir.linear import linear
-from tensorlang.ir.traverse import axes_of, children, statements
+from tensorlang.ir.traverse import axes_of, statements
 from tensorlang.schedules.rewriting.edit import literal_extent
 
 COPIES: Final = (4, 8, 16, 32, 64)
@@ -41,25 +41,18 @@ def tile_of(loop: ir.For) -> Tile | None:
     if copies is None or any(isinstance(part, ir.If) and loop.loop in axes_of(part.cond) for part in parts):
         return None
     stores = tuple(part for part in parts if isinstance(part, ir.Store))
-    return Tile(loop.loop, copies, stores, frozenset(map(id, _unconditional(stores))))
-
-
-def _unconditional(stores: Iterable[ir.Store]) -> Iterator[ir.Load]:
-    """The loads that statements make whatever they choose."""
-    waiting, seen = [part for store in stores for part in (*store.index, *store.values)], set[int]()
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            waiting += (node.cond,) if isinstance(node, ir.Select) else children(node)
-            if isinstance(node, ir.Load):
-                yield node
+    sure, values = set[int](), [part for store in stores for part in (*store.index, *store.values)]
+    while values:
+        new = [load for load in unconditional(values) if id(load) not in sure]
+        sure |= set(map(id, new))
+        values = [part for load in new for part in load.index]  # what tells where is read too
+    return Tile(loop.loop, copies, stores, frozenset(sure))
 
 
 def turned(frame: Frame, load: ir.Load, value: Evaluate) -> Value | None:
     """What a load reads in the lanes, out of a tile that is turned once for all copies; None where it is no such load."""
     tile = frame.tile
-    if tile is None or frame.deferred is None or id(load) not in tile.sure or first_lanes(frame) < 2:
+    if tile is None or id(load) not in tile.sure or first_lanes(frame) < 2:
         return None
     assert isinstance(load.buffer, ir.Buffer)
     place, copy = frame.places[load.buffer.name], frame.space.polynomial(ir.Axis(tile.axis)).constant
@@ -112,4 +105,4 @@ def _columns(frame: Frame, tile: Tile, buffer: ir.Buffer, base: Value, offset: i
         starts = (divmod(copy * lanes, tile.copies) for copy in range(tile.copies))
         return [picked(builder, turned[vector], turned[vector], range(start, start + lanes)) for vector, start in starts]
     parts = lanes // tile.copies
-    return [joined(builder, turned[copy * parts : (copy + 1) * parts]) for copy in range(tile.copies)]
+    return [joined(builder, turned[copy * parts : (copy + 1) * parts], lanes) for copy in range(tile.copies)]

@@ -22,9 +22,8 @@ def build(
     """The kernel of exactly this schedule, or of the default schedule of tensors.
 
     `target` is "native" or an LLVM CPU name, `name` the C name of the function (default: that of the first output, `new_` for `new`, which
-    no function of C++ can have), `inputs` the order of arguments (default: the
-    placeholders in the order in which they were created). A program that was built before gives the same kernel. Raises `BuildError` for
-    an unknown target or a bad name.
+    no function of C++ can have), `inputs` the order of arguments (default: the placeholders in the order in which they were created). A
+    program that was built before gives the same kernel. Raises `BuildError` for an unknown target or a bad name.
     """
     machine = find_target(target)
     if isinstance(program, Schedule):

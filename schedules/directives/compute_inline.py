@@ -21,7 +21,7 @@ from tensorlang.algebra.polyhedra import uncovered
 from tensorlang.algebra.rules import FALSE
 from tensorlang.definition.expr import MAX_DEPTH
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For, Load, Nest, Prefetch, Stmt, Store, Unary, allocate
-from tensorlang.ir.mentions import among, map_among, mentions
+from tensorlang.ir.mentions import among, map_among, mentions, read_by
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, derived_values, in_scope
 from tensorlang.ir.traverse import (
@@ -30,7 +30,6 @@ from tensorlang.ir.traverse import (
     expressions,
     loads_of,
     map_own_expressions,
-    nodes,
     reads_data,
     rewrite,
     statements,
@@ -230,6 +229,4 @@ def _apart(loops: list[str]) -> Expr:
 
 def reads(part: Stmt) -> set[str]:
     """The names of the buffers that a statement itself reads, its parts aside."""
-    if isinstance(part, Alloc):  # extents read nothing
-        return set()
-    return {getattr(node.buffer, "name", "") for node in nodes(*expressions(part)) if isinstance(node, Load)}
+    return set() if isinstance(part, Alloc) else read_by(part)  # extents read nothing

@@ -35,7 +35,7 @@ from tensorlang.ir.traverse import map_children, map_statements, statements, wri
 from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.legality.accesses import reads
 from tensorlang.schedules.rewriting.copies import over
-from tensorlang.schedules.rewriting.edit import stores
+from tensorlang.schedules.rewriting.edit import nested, stores
 
 
 class _Part(NamedTuple):
@@ -138,7 +138,7 @@ class JoinReductions(Directive):
             values=(*renamed.values, *store.values),
             reducer=None if renamed.reducer is None or store.reducer is None else _combined(renamed.reducer, store.reducer),
         )
-        return _within(other.around, both)
+        return nested(other.around, both)
 
     def _different_conditions(self) -> Refusal:
         reason = f"{self.first!r} and {self.second!r} combine under different conditions; select the identity where one fails"
@@ -169,13 +169,6 @@ def _is_nest_of(stmt: Stmt, store: Store) -> bool:
     while isinstance(stmt, For) or (isinstance(stmt, If) and stmt.orelse is None):
         stmt = stmt.body if isinstance(stmt, For) else stmt.then
     return stmt is store
-
-
-def _within(around: Sequence[For | If], stmt: Stmt) -> Stmt:
-    """A statement in loops and under conditions, outermost first."""
-    for part in reversed(around):
-        stmt = replace(part, body=stmt) if isinstance(part, For) else replace(part, then=stmt)
-    return stmt
 
 
 def _read(stmt: Stmt) -> set[str]:

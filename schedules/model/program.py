@@ -49,7 +49,7 @@ from tensorlang.schedules.model.ranges import ranges
 from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, gathered, runs_of
 from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.rewriting.quotients_of_loops import is_rounded
-from tensorlang.schedules.rewriting.small_tables import FEATURES, small_table
+from tensorlang.schedules.rewriting.small_tables import SHUFFLES, small_table
 
 
 def program(nest: Nest, dims: Mapping[str, int] | None = None) -> tuple[Part, ...]:
@@ -263,9 +263,9 @@ class _Reader:
                 self.made |= dict.fromkeys((buffer.name for buffer in buffers), frozenset(name for name, *_ in self.around))
                 yield from self.parts(body)
             case If(cond, then, orelse):
-                self.guards += (guards := [cond] if reads_data(cond) else [])
+                self.guards.append(cond)
                 yield from self.parts(then if orelse is None or self._told(cond) else orelse)
-                del self.guards[len(self.guards) - len(guards) :]
+                self.guards.pop()
             case For(name, _, _, body, kind):
                 most, domain = self._trips(stmt), self.domain
                 trips = self._entered(stmt, most)
@@ -309,7 +309,8 @@ class _Reader:
     def _statement(self, store: Store) -> Statement:
         self.count += 1
         counted = Operations(self._axis, partial(self._access, reads=True, writes=False), self.made, self.numbering, self._bounds)
-        operations = counted.count((*self.guards, *store.values))
+        guards = [cond for cond in self.guards if reads_data(cond)]
+        operations = counted.count((*guards, *store.values))
         read, told = tuple(counted.reads.values()), [part for part in store.index if reads_data(part)]
         operations += counted.count(told)
         work, kinds = dict(counted.work), (counted.sums, counted.light)
@@ -344,7 +345,7 @@ class _Reader:
             longest,
             frozenset(name for part in told for name in self.linear(part)),
             frozenset(name for part in store.index if part not in told for name in self.linear(part)) if told else frozenset(),
-            len(self.guards),
+            len(guards),
             depth(store.values),
         )
 
@@ -364,7 +365,7 @@ class _Reader:
     def _access(self, buffer: Buffer, index: tuple[Expr, ...], *, reads: bool, writes: bool, streams: bool = False) -> LinearAccess:
         extents, strides = self._shape(buffer)
         offsets, terms = zip(*map(self._index, index), strict=True) if index else ((), ())
-        held = small_table(buffer, index, FEATURES)  # where registers hold it; elsewhere lanes do not read it (`rows.lanes`)
+        held = small_table(buffer, index, (SHUFFLES,))  # where registers hold it; elsewhere lanes do not read it (`rows.lanes`)
         told = () if held else tuple([place for place, part in enumerate(index) if reads_data(part) or is_rounded(part)])
         access = LinearAccess(buffer, buffer.dtype.bytes, extents, strides, (offsets,), terms, reads, writes, streams, told=told)
         return access._replace(runs=runs_of(access, self.around), asked=reads and buffer.name in self.hinted)

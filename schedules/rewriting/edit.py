@@ -23,6 +23,7 @@ from tensorlang.ir import (
     SplitRelation,
     Stmt,
     Store,
+    Unary,
     allocate,
     block,
     const,
@@ -84,11 +85,29 @@ def loops_on(path: Iterable[Stmt]) -> tuple[For, ...]:
     return tuple(part for part in path if isinstance(part, For))
 
 
-def nested(around: Sequence[For], body: Stmt) -> Stmt:
-    """A statement in loops, outermost first."""
-    for loop in reversed(around):
-        body = replace(loop, body=body)
+def nested(around: Sequence[For | If], body: Stmt) -> Stmt:
+    """A statement in loops, and under conditions, outermost first."""
+    for part in reversed(around):
+        body = replace(part, body=body) if isinstance(part, For) else replace(part, then=body)
     return body
+
+
+def stores_within(
+    stmt: Stmt, loops: tuple[For, ...] = (), conditions: tuple[Expr, ...] = ()
+) -> Iterator[tuple[Store, tuple[For, ...], tuple[Expr, ...]]]:
+    """The stores within a statement, in program order, each with the loops and the conditions around it, outermost first."""
+    match stmt:
+        case Store():
+            yield stmt, loops, conditions
+        case For(body=body):
+            yield from stores_within(body, (*loops, stmt), conditions)
+        case If(cond, then, orelse):
+            yield from stores_within(then, loops, (*conditions, cond))
+            if orelse is not None:
+                yield from stores_within(orelse, loops, (*conditions, Unary("not", cond)))
+        case _:
+            for part in substatements(stmt):
+                yield from stores_within(part, loops, conditions)
 
 
 def loops_around(nest: Nest, loop: str) -> list[For]:

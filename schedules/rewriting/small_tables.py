@@ -12,7 +12,6 @@ PICKS: Final = "avx512vbmi"
 """What a processor is told to have whose one instruction picks 64 bytes out of 128."""
 SHUFFLES: Final = "avx2"
 """The same of one that shuffles the bytes of 16 in each part of a register, so that there are several to choose from."""
-FEATURES: Final = (PICKS, SHUFFLES)
 REGISTER: Final = 64
 """Bytes of a register, and numbers that an instruction takes, at most."""
 PART: Final = 16
@@ -24,8 +23,7 @@ MOST: Final = 256
 def small_table(buffer: Buffer, index: tuple[Expr, ...], isa: Collection[str]) -> int:
     """The bytes of a table that registers of a processor hold and that is read where data tell; 0 of another buffer."""
     told, of_bytes = any(map(reads_data, index)), buffer.dtype.is_integer and buffer.dtype.bytes == 1
-    if not (told and of_bytes and len(buffer.shape) == len(buffer.in_memory) == 1):
+    if SHUFFLES not in isa or not (told and of_bytes and len(buffer.shape) == len(buffer.in_memory) == 1):
         return 0
-    extent, part = buffer.shape[0], PART if SHUFFLES in isa else REGISTER
-    held = isinstance(extent, Const) and int(extent.value) in range(part, MOST + 1, part) and not {*FEATURES}.isdisjoint(isa)
-    return int(extent.value) if held and isinstance(extent, Const) else 0
+    extent = buffer.shape[0]
+    return int(extent.value) if isinstance(extent, Const) and int(extent.value) in range(PART, MOST + 1, PART) else 0

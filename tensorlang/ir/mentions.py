@@ -35,12 +35,12 @@ def _found(stmt: Stmt) -> Mentions:
     match stmt:
         case Store():
             written = (buffer.name for buffer in stmt.buffers)
-            return Mentions(frozenset((stmt.stage,)), nothing, frozenset((stmt.stage, *written, *_read(stmt))))
+            return Mentions(frozenset((stmt.stage,)), nothing, frozenset((stmt.stage, *written, *read_by(stmt))))
         case Prefetch():
-            return Mentions(nothing, nothing, frozenset((stmt.buffer.name, *_read(stmt))))
+            return Mentions(nothing, nothing, frozenset((stmt.buffer.name, *read_by(stmt))))
         case For():
             inner, followed = mentions(stmt.body), () if stmt.follows is None else (stmt.follows,)
-            names = inner.names.union((stmt.loop, *followed, *_read(stmt)))
+            names = inner.names.union((stmt.loop, *followed, *read_by(stmt)))
             return Mentions(inner.stages, inner.allocated, names, depth=inner.depth + 1)
         case Alloc():
             inner, own = mentions(stmt.body), [buffer.name for buffer in stmt.buffers]
@@ -51,7 +51,7 @@ def _found(stmt: Stmt) -> Mentions:
             return Mentions(
                 nothing.union(*[part.stages for part in parts]),
                 nothing.union(*[part.allocated for part in parts if part.allocated]),
-                nothing.union(_read(stmt), *runs),
+                nothing.union(read_by(stmt), *runs),
                 tuple(runs) if len(runs) > 1 else (),
                 max((part.depth for part in parts), default=0),
             )
@@ -59,7 +59,8 @@ def _found(stmt: Stmt) -> Mentions:
             assert_never(stmt)
 
 
-def _read(stmt: Stmt) -> set[str]:
+def read_by(stmt: Stmt) -> set[str]:
+    """The names of what the expressions of a statement itself read, its parts aside."""
     return {getattr(node.buffer, "name", "") for node in nodes(*expressions(stmt)) if isinstance(node, Load)}
 
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from math import gcd, prod
 
-from tensorlang.ir import Axis, Binary, Buffer, Call, Const, Dim, Expr, For, If, Load, Nest, Stmt, Store, Tail
+from tensorlang.ir import Axis, Binary, Buffer, Call, Const, Dim, Expr, For, If, Load, Nest, Store, Tail
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.integers import ASSUMED_EXTENT
 from tensorlang.ir.linear import linear
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, loads_of, nodes, statements, substatements, walk
-from tensorlang.schedules.legality.accesses import accesses_to, conditions_around
-from tensorlang.schedules.rewriting.edit import extent_of, literal_extent, loops, path_to, stage_of, stores
+from tensorlang.ir.traverse import axes_of, loads_of, nodes, walk
+from tensorlang.schedules.legality.accesses import accesses_to
+from tensorlang.schedules.rewriting.edit import extent_of, literal_extent, loops, path_to, stage_of, stores, stores_within
 from tensorlang.schedules.rewriting.quotients import is_quotient
 from tensorlang.schedules.rewriting.ragged import Ragged, ragged
 from tensorlang.schedules.rewriting.region import expand
@@ -285,25 +285,16 @@ def stage_named(nest: Nest, name: str) -> StageInfo:
 
 
 def _stages(nest: Nest) -> Iterator[StageInfo]:
-    around = [*_stores_in_loops(nest.body)]
-    loops = {store.stage: found for store, found in around}
-    shared = {part.loop for store, found in around for part in found if not f"{store.stage}.".startswith(f"{stage_of(part.loop)}.")}
-    for part in statements(nest.body):
-        if isinstance(part, Store) and not part.stage.endswith(".init") and part.stage in loops:
-            path = loops[part.stage]
-            own = tuple(loop for loop in path if stage_of(loop.loop) == part.stage and loop.loop not in shared)
+    every = [*stores_within(nest.body)]
+    paths = {store.stage: found for store, found, _ in every}
+    shared = {part.loop for store, found, _ in every for part in found if not f"{store.stage}.".startswith(f"{stage_of(part.loop)}.")}
+    for store, _, asked in every:
+        if not store.stage.endswith(".init"):
+            path = paths[store.stage]
+            own = tuple(loop for loop in path if stage_of(loop.loop) == store.stage and loop.loop not in shared)
             beside = tuple(loop for loop in path if loop not in own)
-            asked = conditions_around(nest, part)
             over = tuple(expand(nest, cond, [loop.loop for loop in path]) for cond in asked) if nest.relations else asked
-            yield StageInfo(part.stage, _over_loops(nest, part, path), own, _ragged(nest, asked), beside, over)
-
-
-def _stores_in_loops(stmt: Stmt, around: tuple[For, ...] = ()) -> Iterator[tuple[Store, tuple[For, ...]]]:
-    """The stores within a statement, each with the loops around it."""
-    if isinstance(stmt, Store):
-        yield stmt, around
-    for part in substatements(stmt):
-        yield from _stores_in_loops(part, (*around, stmt) if isinstance(stmt, For) else around)
+            yield StageInfo(store.stage, _over_loops(nest, store, path), own, _ragged(nest, asked), beside, over)
 
 
 def _ragged(nest: Nest, conditions: tuple[Expr, ...]) -> Ragged:

@@ -20,16 +20,17 @@ from tensorlang.ir.traverse import nodes
 from tensorlang.schedules.rewriting.edit import stores
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.stages import size
+from tensorlang.schedules.strategies.loops.thread_loop import sharing_pays
 
 STRETCHES: Final = 8
 """Stretches of cells for each thread: what is left after the last whole one runs on one thread alone."""
 
 
-def share_cells(s: Schedule, loop: For, threads: int) -> Schedule | None:
-    """The schedule in which threads share the cells that a loop goes through; None where it goes through none or that is not legal."""
+def share_cells(s: Schedule, loop: For, work: float, threads: int, fork: float) -> Schedule | None:
+    """Each thread with whole cells that a loop goes through; None where it goes through none, or that is not legal or does not pay."""
     found = list(stores(loop))
     cells = _cells(found[0].index, loop.loop) if len(found) == 1 else None
-    if cells is None:
+    if cells is None or not sharing_pays(loop, work, threads, fork):
         return None
     first, each = cells
     stretch = ceil((size(loop) - first) / (each * threads * STRETCHES)) * each
@@ -48,7 +49,7 @@ def _cells(index: tuple[Expr, ...], loop: str) -> tuple[int, int] | None:
         for node in nodes(part):
             if isinstance(node, Binary) and node.op == "floordiv" and isinstance(node.right, Const):
                 form = linear(node.left)
-                if form.terms == {Axis(loop): 1}:
-                    each = int(node.right.value)
+                each = int(node.right.value)
+                if form.terms == {Axis(loop): 1} and each > 1:
                     return -form.constant % each, each
     return None

@@ -56,8 +56,8 @@ def share_rest(s: Schedule, machine: Processor, threads: int) -> Schedule:
                 continue
             if sharing_pays(loop, work, threads, fork) and parallelize(s, name, threads):
                 continue
-            cells = share_cells(s, loop, threads) if sharing_pays(loop, work, threads, fork) else None
-            shared = cells or _in_stretches(s, loop, work, threads, fork) or _in_parts(s, loop, work, threads, fork, machine)
+            given = s, loop, work, threads, fork
+            shared = share_cells(*given) or _in_stretches(*given) or _in_parts(*given, machine)
             if shared is not None:
                 s = shared
                 continue
@@ -76,8 +76,8 @@ def _in_one(s: Schedule, machine: Processor, threads: int) -> Schedule:
         alone = [name for name in pair if find_loop(s.nest, name).kind == "serial"]
         turns = prod(size(loop) for loop in loops_on(path_to_loop(s.nest, pair[0]))[:-1])
         fork = turns * AWAKE * machine.core.fork
-        work, one = sum(each.get(name, 0.0) for name in alone), len(alone) < len(pair)
-        if not one and not sharing_pays(find_loop(s.nest, pair[0]), work, threads, seconds_of_forks(machine.core, turns)):
+        work, begun = sum(each.get(name, 0.0) for name in alone), len(alone) < len(pair)  # threads share one of them already
+        if not begun and not sharing_pays(find_loop(s.nest, pair[0]), work, threads, seconds_of_forks(machine.core, turns)):
             continue
         saved = work * (1 - 1 / threads) if alone else fork
         handed = turns * _handed_on(s, pair, machine, threads) if alone and turns > 1 else 0.0
@@ -89,7 +89,7 @@ def _in_one(s: Schedule, machine: Processor, threads: int) -> Schedule:
             more = estimate(fused.nest, machine.core).seconds - seconds
             if more / threads < saved:
                 s, seconds = fused, seconds + more
-        elif saved + handed > fork and alone and one:
+        elif saved + handed > fork and alone and begun:
             s = trial
     return s
 
