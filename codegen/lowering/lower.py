@@ -15,6 +15,7 @@ from tensorlang.codegen.lowering.passes.ascending import in_ascending_order
 from tensorlang.codegen.lowering.passes.bounds import tighten
 from tensorlang.codegen.lowering.passes.carried import carried
 from tensorlang.codegen.lowering.passes.conversions import fitted
+from tensorlang.codegen.lowering.passes.cuts import cut_where_tested
 from tensorlang.codegen.lowering.passes.existing import existing
 from tensorlang.codegen.lowering.passes.guarded import settled_by_guards
 from tensorlang.codegen.lowering.passes.guards import hoist, scalar_rests
@@ -62,6 +63,7 @@ def _lowered(nest: Nest, target: Target, watch: Callable[[str, Nest], None], ver
         ("hoist", lambda part: _versioned(part, target)),
         ("rows_counted", lambda part: _within_limits(replace(part, body=rows_counted(part.body)), part, target)),
         ("scalar_rests", lambda part: replace(part, body=scalar_rests(part.body, scalar))),
+        ("cut_where_tested", lambda part: replace(part, body=cut_where_tested(part.body))),
         ("narrow", lambda part: replace(part, body=narrow(part.body, target.lanes))),
         ("quotients", lambda part: replace(part, body=decide_quotients(part.body))),
         ("guarded", settled_by_guards),

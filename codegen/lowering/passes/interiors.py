@@ -29,9 +29,9 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
-from tensorlang.algebra.rules import TRUE
+from tensorlang.algebra.rules import conjunction
 from tensorlang.algebra.simplify import simplify
-from tensorlang.codegen.lowering.passes.bounds import bounded
+from tensorlang.codegen.lowering.passes.cuts import cut, where
 from tensorlang.codegen.lowering.passes.questions import Answer, Middle, answers_of, asks, inside, is_most, is_question, negative
 from tensorlang.ir import Binary, Buffer, Call, Const, Expr, For, If, Load, Nest, Stmt, Store, block, const
 from tensorlang.ir.linear import Linear
@@ -85,7 +85,7 @@ def _parted(stmt: Stmt, middle: Middle, depth: int, isa: Collection[str]) -> Stm
         begun = _begun(stmt, around, middle, depth, isa)
         return replace(stmt, body=_parted(stmt.body, middle, depth, isa)) if begun is None else begun
     tests = _strongest(forms)
-    main = _where(stmt, tests)
+    main = where(stmt, tests)
     size, at_once = instructions(stmt.body), _ends_at_once(stmt, main)
     small = size <= MAX_VERSIONED >> depth
     at_once = at_once and (size <= MAX_PARTED >> 2 * depth or (size <= MAX_BEGUN >> 3 * depth and _is_in_two(stmt, main)))
@@ -99,7 +99,9 @@ def _parted(stmt: Stmt, middle: Middle, depth: int, isa: Collection[str]) -> Stm
             return block(begun, replace(main, body=interior))
     deeper = 0 if stmt.kind == "parallel" else 2  # an edge of a loop that threads share is a whole block, and there is one such loop
     edges = _by_lanes(_parted(stmt.body, middle, depth + deeper, isa), isa)
-    return _cut(stmt, tests, main, interior, edges, in_three=at_once and not (small and _has_many(stmt)))
+    return cut(stmt, main, interior, edges, in_three=at_once and not (small and _has_many(stmt))) or replace(
+        stmt, body=If(conjunction(tests), interior, edges)
+    )
 
 
 def _begun(loop: For, around: Middle, middle: Middle, depth: int, isa: Collection[str]) -> Stmt | None:
@@ -115,7 +117,7 @@ def _begun(loop: For, around: Middle, middle: Middle, depth: int, isa: Collectio
     forms = [test for answer in answers.values() for test in answer.tests]
     if not any(axes_of(node) & lanes for node in answers) or not forms or not is_most(loop, forms, middle, SHARE):
         return None
-    main = _where(loop, _strongest(forms))
+    main = where(loop, _strongest(forms))
     if main is None or main.lo != loop.lo:
         return None
     rest = replace(loop, lo=simplify(Binary("max", main.hi, loop.lo)))
@@ -126,30 +128,6 @@ def _begun(loop: For, around: Middle, middle: Middle, depth: int, isa: Collectio
 def _may_be_cut(loop: For, depth: int) -> bool:
     serial = loop.kind in ("serial", "parallel") or (loop.kind == "unroll" and depth > 0 and _gathers(loop))
     return serial and instructions(loop.body) <= max(MAX_VERSIONED >> depth, MAX_PARTED >> 2 * depth, MAX_BEGUN >> 3 * depth)
-
-
-def _where(loop: For, tests: Iterable[Expr]) -> For | None:
-    """The iterations of a loop in which tests hold, where these are neighbours that bounds can name."""
-    main: For | None = loop if loop.kind == "serial" else None
-    for test in tests:
-        main = None if main is None else bounded(main, test)
-    return main
-
-
-def _cut(loop: For, tests: Iterable[Expr], main: For | None, interior: Stmt, edges: Stmt, *, in_three: bool) -> Stmt:
-    """The loop in two parts where the tests hold on one side, or in three; else with both versions inside. They hold in `main`."""
-    if main is not None and main.hi == loop.hi:
-        before = simplify(Binary("min", main.lo, loop.hi))
-        return block(replace(loop, hi=before, body=edges), replace(main, body=interior))
-    if main is not None and main.lo == loop.lo:
-        after = simplify(Binary("max", main.hi, loop.lo))
-        return block(replace(main, body=interior), replace(loop, lo=after, body=edges))
-    if main is not None and in_three:
-        return block(replace(loop, hi=main.lo, body=edges), replace(main, body=interior), replace(loop, lo=main.hi, body=edges))
-    whole: Expr = TRUE
-    for test in tests:
-        whole = simplify(Binary("and", whole, test))
-    return replace(loop, body=If(whole, interior, edges))
 
 
 def _ends_at_once(loop: For, main: For | None) -> bool:
