@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final, TypeAlias
@@ -10,10 +10,11 @@ from typing import Final, TypeAlias
 from tensorlang import ir
 from tensorlang.algebra.bounds import Bounds, conjuncts
 from tensorlang.algebra.extrema import by_intervals
-from tensorlang.ir import Axis, Binary, Compare, Expr, For
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For
 from tensorlang.ir.dtype import INT64
-from tensorlang.ir.linear import Linear, expression, linear
+from tensorlang.ir.linear import Linear, bound_terms, expression, linear
 from tensorlang.ir.traverse import dtype_of
+from tensorlang.schedules.legality.accesses import facts_of
 
 Terms: TypeAlias = "frozenset[tuple[Expr, int]]"
 """A sum of axes without its constant."""
@@ -45,8 +46,7 @@ class Known:
 
     def inside(self, loop: For) -> Known:
         """The same in the iterations of a loop."""
-        axis = Axis(loop.loop)
-        return self.under([Compare("le", loop.lo, axis), Compare("lt", axis, loop.hi)])
+        return self.under([*facts_of(loop), *_of_quotients(loop)])
 
     def interval(self, expr: Expr) -> tuple[float, float] | None:
         """The least and the greatest value of an index; None where nothing is known of it."""
@@ -63,6 +63,17 @@ class Known:
         """Is the first of two never greater than the second?"""
         apart = self.interval(Binary("sub", one, other))
         return by_intervals(self.bounds)(one, other) or (apart is not None and apart[1] <= 0)
+
+
+def _of_quotients(loop: For) -> Iterator[Expr]:
+    """What bounds that are quotients say without division: `a < floor(e / c)` is `c (a + 1) <= e`."""
+    for lower in (False, True):
+        for term in bound_terms(loop.lo if lower else loop.hi, lower=lower):
+            quotients = [atom for atom, factor in term.terms.items() if factor == 1 and isinstance(atom, Binary) and atom.op == "floordiv"]
+            if len(quotients) == 1 and isinstance(by := quotients[0].right, Const) and by.value > 0:
+                rest = term.plus(Linear(0, {quotients[0]: 1}), -1)
+                beyond = expression(Linear(int(by.value)).plus(Linear(0, {Axis(loop.loop): 1}).plus(rest, -1), int(by.value)))
+                yield Compare("lt", quotients[0].left, beyond) if lower else Compare("le", beyond, quotients[0].left)
 
 
 def _negative(terms: Terms) -> Terms:
