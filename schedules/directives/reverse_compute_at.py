@@ -28,7 +28,7 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, loads_of, substitute
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
-from tensorlang.schedules.legality.accesses import accesses, conditions_around, facts_of
+from tensorlang.schedules.legality.accesses import accesses, conditions_around, distinct, facts_of
 from tensorlang.schedules.legality.dependences import conflict, race
 from tensorlang.schedules.legality.in_bounds import left_out, place_facts
 from tensorlang.schedules.placement.local_copies import clone, moving
@@ -167,12 +167,12 @@ class ReverseComputeAt(Directive):
     def _require_order(self, before: Nest, after: Nest) -> None:
         """Everything that the consumer read or overwrote is still done when it runs, also what it has itself written: a recurrence."""
         old, new = list(accesses(before.body)), list(accesses(after.body))
-        mine = [access for access in new if access.stage == self.stage]
+        mine = distinct(access for access in new if access.stage == self.stage)
         limit = min(access.position for access in old if access.stage == self.stage)
         others = zip(
             (access for access in old if access.stage != self.stage), (access for access in new if access.stage != self.stage), strict=True
         )
-        earlier = [moved for was, moved in others if was.position < limit]
+        earlier = distinct(moved for was, moved in others if was.position < limit)
         for own in mine:
             for other in earlier:
                 if own.buffer.name != other.buffer.name or not (own.writes or other.writes):

@@ -53,8 +53,12 @@ def accesses_to(names: Collection[str], stmt: Stmt, loops: tuple[For, ...] = (),
 
 
 def distinct(found: Iterable[Access]) -> list[Access]:
-    """Accesses, those once that a store makes alike: each copy of a subexpression reads what the others read."""
-    return list({(access.source, access.buffer.name, access.writes, access.index, access.conditions): access for access in found}.values())
+    """Accesses of one list, those once that a statement makes alike: each copy of a subexpression reads what the others read.
+
+    Whoever asks about pairs would ask the same of each copy with each other one.
+    """
+    known = {(access.position, access.buffer.name, access.writes, access.index, access.conditions): access for access in found}
+    return list(known.values())
 
 
 def _collect(

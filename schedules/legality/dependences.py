@@ -98,7 +98,8 @@ def unread(nest: Nest, first: Access, second: Access, shared: frozenset[str], or
     bounds = (load.buffer for loop in loops(nest.body) for end in (loop.lo, loop.hi) for load in loads_of(end))
     if first.buffer not in allocations(nest.body) or first.buffer in bounds:
         return False
-    readers = [access for access in accesses_to((first.buffer.name,), nest.body) if not access.writes or access.reducer is not None]
+    every = distinct(accesses_to((first.buffer.name,), nest.body))
+    readers = [access for access in every if not access.writes or access.reducer is not None]
     return all(conflict(nest, first, second, shared, order, reader=reader) is None for reader in readers)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from tensorlang.ir import Buffer, For, Nest
 from tensorlang.ir.traverse import loads_of, statements
-from tensorlang.schedules.legality.accesses import Access, accesses
+from tensorlang.schedules.legality.accesses import Access, accesses, distinct
 from tensorlang.schedules.legality.dependences import conflict, later
 
 _IN_ORDER: Final = ("serial", "unroll")
@@ -26,7 +26,7 @@ _IN_ORDER: Final = ("serial", "unroll")
 def overwritten(nest: Nest, result: str, operand: str) -> dict[str, Any] | None:
     """Two instances of which the first writes an element of `result` where the second still reads `operand`, or None if there are none."""
     nest = replace(nest, inputs=tuple(buffer for buffer in nest.inputs if buffer.name != operand))  # what it holds does change
-    found = tuple(accesses(nest.body))
+    found = distinct(accesses(nest.body))
     writes = [access for access in found if access.writes and access.buffer.name == result]
     reads = [access for access in found if not access.writes and access.buffer.name == operand]
     ends = (end for part in statements(nest.body) if isinstance(part, For) for end in (part.lo, part.hi))

@@ -14,7 +14,7 @@ from typing import Any
 from tensorlang.ir import Axis, Compare, For, Load, Nest
 from tensorlang.ir.mentions import allocations
 from tensorlang.schedules.legality import dependences
-from tensorlang.schedules.legality.accesses import accesses, conditions_around
+from tensorlang.schedules.legality.accesses import accesses, conditions_around, distinct
 from tensorlang.schedules.legality.instances import instance
 from tensorlang.schedules.legality.needed import needed
 from tensorlang.schedules.legality.refilled import refilled
@@ -36,7 +36,8 @@ def reordered(
     private = own | refilled(nest, [body], (*outer, *old))
     computed = {buffer.name for part in stores(body) if part.reducer or not isinstance(part.values[0], Load) for buffer in part.buffers}
     copied = private - computed
-    found = [access for access in accesses(old[0], tuple(outer), conditions_around(nest, old[0])) if access.buffer.name not in private]
+    every = distinct(accesses(old[0], tuple(outer), conditions_around(nest, old[0])))
+    found = [access for access in every if access.buffer.name not in private]
     found = needed(nest, body, own, found)
     shared = frozenset(around.loop for around in outer)
     chain = [loop.loop for loop in old]

@@ -24,7 +24,7 @@ from tensorlang.ir import Alloc, Axis, Block, Compare, Const, Expr, For, FuseRel
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of, read_in, reads_data
-from tensorlang.schedules.legality.accesses import Access, accesses
+from tensorlang.schedules.legality.accesses import Access, accesses, distinct
 from tensorlang.schedules.legality.in_bounds import place_facts
 from tensorlang.schedules.legality.instances import instance
 from tensorlang.schedules.legality.rewrites import before
@@ -74,7 +74,7 @@ def _written(parts: Iterable[Iterable[Access]]) -> frozenset[str]:
 
 def _is_refilled(nest: Nest, name: str, uses: Sequence[Sequence[Access]], around: Sequence[For], written: frozenset[str]) -> bool:
     for part in uses:
-        found = [access for access in part if access.buffer.name == name]
+        found = distinct(access for access in part if access.buffer.name == name)
         reads = [access for access in found if not access.writes or access.reducer is not None]
         writes = [access for access in found if access.writes and access.reducer is None]
         if not all(come_first(nest, writes, read, around, written) for read in reads):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from tensorlang.ir import Alloc, Axis, Expr, For, Nest, Store
 from tensorlang.ir.traverse import axes_of, read_in, substitute, written_in
-from tensorlang.schedules.legality.accesses import accesses_to
+from tensorlang.schedules.legality.accesses import accesses_to, distinct
 from tensorlang.schedules.legality.refilled import come_first
 from tensorlang.schedules.rewriting.edit import loops, path_to, stores
 
@@ -33,7 +33,7 @@ def settled(nest: Nest, name: str) -> bool:
         or any(name in read_in(end) for loop in loops(nest.body) for end in (loop.lo, loop.hi))
     ):
         return False
-    found = [*accesses_to((name,), nest.body)]
+    found = distinct(accesses_to((name,), nest.body))
     writes = [access for access in found if access.writes]
     inside = {part.loop for part in path if isinstance(part, For)}
     return all(

@@ -21,7 +21,7 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.relations import bounds, closure, equations, in_scope, sides
 from tensorlang.ir.traverse import axes_of, expressions, map_children, map_expressions, map_statements, statements, substitute, unless_empty
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.legality.accesses import Access, accesses, accesses_to, facts_of
+from tensorlang.schedules.legality.accesses import Access, accesses, accesses_to, distinct, facts_of
 from tensorlang.schedules.legality.dependences import conflict
 from tensorlang.schedules.placement.upper_bounds import greatest
 from tensorlang.schedules.rewriting.edit import AUXILIARY, allocated_names, path_to, require_single, require_stage, stage_of, stores
@@ -284,7 +284,7 @@ def require_operands_before(nest: Nest, place: Placement, start: For, loop: str 
         raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
     outer = place.loops[: place.loops.index(start)]
     shared = frozenset(part.loop for part in outer)
-    found = [access for access in accesses(start, outer) if access.buffer.name in wanted]
+    found = distinct(access for access in accesses(start, outer) if access.buffer.name in wanted)
     mine = {store.stage for part in place.parts for store in stores(part)}
     for write in (access for access in found if access.writes and access.stage not in mine):
         for read in (access for access in found if access.buffer.name == write.buffer.name and access.stage in {*mine, ""}):

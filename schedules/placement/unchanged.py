@@ -17,7 +17,7 @@ from tensorlang.algebra.rules import FALSE
 from tensorlang.ir import Nest, Stmt
 from tensorlang.ir.printer import short
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.legality.accesses import accesses
+from tensorlang.schedules.legality.accesses import accesses, distinct
 from tensorlang.schedules.legality.dependences import conflict
 from tensorlang.schedules.placement.producer_placement import ahead, unmarked
 from tensorlang.schedules.rewriting.edit import stores
@@ -36,7 +36,7 @@ def require_unchanged(stage: str, loop: str, before: Nest, after: Nest, parts: S
     last = max(access.position for access in was if access.stage in mine)
     end = max(access.position for access in now if access.stage in mine)
     late = [write for there, write in zip(old, new, strict=True) if there.position > last]
-    read = [access for access in now if not access.writes and access.position <= end and access.stage in {*mine, ""}]
+    read = distinct(access for access in now if not access.writes and access.position <= end and access.stage in {*mine, ""})
     for write in late:
         for own in (access for access in read if access.buffer.name == write.buffer.name and loop in {part.loop for part in access.loops}):
             order = ahead(write, own)
