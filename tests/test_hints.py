@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,15 @@ def defined(fn: Callable[[Any], Any]) -> Any:
         (lambda i: [1.0, 2.0][i], "tl.buffer"),
         (lambda i: TABLE * A[i], "tl.buffer"),
         (lambda i: A[i] + TABLE, "A\\[i, j\\]|tl.buffer"),
+        (lambda i: divmod(i, 3)[0], r"take divmod of i .* write a // b and a % b"),
+        (lambda i: divmod(7, i)[0], r"take divmod of i .* write a // b and a % b"),
+        (
+            lambda i: operator.getitem(A[i], 0),
+            r"^A\[i\] is one value and has no elements; indices stand together in one pair of brackets, as in A\[i, j\]$",
+        ),
+        (lambda i: i * len(A), r"^A: float32\[8\] has no length of its own; write A\.shape\[0\] for the extent of its first axis$"),
+        (lambda i: i * len(Z), r"^Z: float32\[\] has no axes$"),
+        (lambda i: i * len(A[i]), r"^A\[i\] is one value and has no length$"),
         (lambda i: tl.sum(A[i]), "axis=k"),
         (lambda i: tl.max(A[i], 0.0), "tl.maximum"),
         (lambda i: tl.min(A[i], B[i]), "tl.minimum"),
@@ -56,6 +66,7 @@ def test_an_index_expression_names_the_way(write: Callable[[Any], Any], hint: st
         lambda: A @ B,
         lambda: abs(A),
         lambda: A**2,
+        lambda: divmod(A, 2),
         lambda: A < B,
         lambda: np.exp(A),
         lambda: np.sum(A),
@@ -66,6 +77,11 @@ def test_an_index_expression_names_the_way(write: Callable[[Any], Any], hint: st
 def test_a_whole_tensor_has_no_arithmetic(write: Callable[[], Any]) -> None:
     with pytest.raises(tl.DefinitionError, match=r"A: float32\[8\].*(tl.compute|tl.evaluate)"):
         write()
+
+
+def test_a_tensor_is_there_whatever_python_may_ask_of_its_length() -> None:
+    assert A
+    assert Z
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,10 @@ REFUSED: dict[str, Callable[[], Any]] = {
     # reads
     "Y reads A[i + 1] outside A: float32[8]: at i = 7, axis 0 is read at 8; read it under tl.select with a condition, restrict the axis, "
     "or pad the tensor with tl.pad": lambda: over(lambda i: A[i + 1]),
-    "B: float32[4, 6] has 2 axes and is read with 1 indices": lambda: over(lambda i: B[i]),
+    "B: float32[4, 6] has 2 axes and is read with 1 indices; indices stand together in one pair of brackets, as in A[i, j]": lambda: over(
+        lambda i: B[i]
+    ),
+    "A: float32[8] has 1 axes and is read with 2 indices": lambda: over(lambda i: A[i, 0]),
     "an index of A: float32[8] is A[i] (float32); indices are integers: use tl.cast": lambda: over(lambda i: A[A[i]]),
     "A: float32[8] is read one element at a time; write an index for each axis, not slice(None, None, None)": lambda: over(lambda _: A[:]),
     "A: float32[8] is a whole tensor, and arithmetic is on elements; "

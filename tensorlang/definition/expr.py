@@ -29,7 +29,7 @@ Scalar: TypeAlias = "bool | int | float | np.generic"
 ExprLike: TypeAlias = Union["Expr", "Scalar"]
 
 
-class Expr:
+class Expr(hints.Single):
     """An index expression: one value for each point of the axes it mentions."""
 
     __slots__ = ("depth", "node", "size", "weak")
@@ -70,9 +70,6 @@ class Expr:
             f"write tl.select(cond, a, b) instead of `if`, {extrema}and & | ~ instead of `and`, `or`, `not`"
         )
 
-    def __iter__(self) -> NoReturn:
-        raise DefinitionError(f"{self!r} is one value and cannot be iterated over")
-
     def __index__(self) -> NoReturn:
         raise DefinitionError(
             f"{self!r} has no value while the operator is defined, so Python cannot use it as an integer; "
@@ -84,9 +81,6 @@ class Expr:
             f"{self!r} has no value while the operator is defined, so Python cannot use it as a number; "
             "for the functions of math write those of tensorlang: tl.exp, tl.sqrt, ..."
         )
-
-    def __round__(self, digits: object = None) -> NoReturn:
-        raise DefinitionError(f"Python cannot round {self!r} while the operator is defined; write tl.round")
 
     if not TYPE_CHECKING:  # a type checker goes by what there is
 

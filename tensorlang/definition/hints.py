@@ -126,10 +126,43 @@ def no_array(what: str) -> NoReturn:
     )
 
 
+TOGETHER: Final = "indices stand together in one pair of brackets, as in A[i, j]"
+"""What is told of `A[i][j]`."""
+
+
+class Single:
+    """What a list does and a number at hand, and an expression does not: it is one value, and nobody knows it yet."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> NoReturn:
+        raise DefinitionError(f"{self!r} is one value and cannot be iterated over")
+
+    def __round__(self, digits: object = None) -> NoReturn:
+        raise DefinitionError(f"Python cannot round {self!r} while the operator is defined; write tl.round")
+
+    if not TYPE_CHECKING:  # a type checker goes by what there is
+
+        def __len__(self) -> NoReturn:
+            raise DefinitionError(f"{self!r} is one value and has no length")
+
+        def __getitem__(self, index: object) -> NoReturn:
+            raise DefinitionError(f"{self!r} is one value and has no elements; {TOGETHER}")
+
+        def __divmod__(self, other: object) -> NoReturn:
+            raise DefinitionError(f"Python cannot take divmod of {self!r} while the operator is defined; write a // b and a % b")
+
+        __rdivmod__ = __divmod__
+
+
 class Whole:
     """Arithmetic on whole tensors, which there is none of: elements are what is computed with."""
 
     __slots__ = ()
+
+    def __bool__(self) -> bool:
+        """A tensor is there, whatever it holds: Python would ask `__len__`, which refuses."""
+        return True
 
     def _refuse(self, *_: object) -> NoReturn:
         label = getattr(self, "name", None) or "A"
@@ -138,7 +171,8 @@ class Whole:
         raise DefinitionError(f"{self!r} is a whole tensor, and arithmetic is on elements; write {form}, or a function of tl.ops")
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _refuse
-    __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = _refuse
+    __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refuse
+    __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = _refuse
     __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = __invert__ = _refuse
 
     def __array_ufunc__(self, ufunc: Any, _method: str, *_operands: Any, **_options: Any) -> NoReturn:
@@ -151,6 +185,11 @@ class Whole:
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_attribute(self, name)
+
+        def __len__(self) -> NoReturn:
+            label = getattr(self, "name", None) or "A"
+            why = f"has no length of its own; write {label}.shape[0] for the extent of its first axis" if self.ndim else "has no axes"
+            raise DefinitionError(f"{self!r} {why}")
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise DefinitionError(f"{self!r} has no values while the operator is defined; build a kernel and call it, or use tl.evaluate")

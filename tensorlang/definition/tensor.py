@@ -22,7 +22,7 @@ import numpy as np
 from tensorlang import ir
 from tensorlang.definition.expr import Expr, as_expr, convert
 from tensorlang.definition.extent import Extent, extent
-from tensorlang.definition.hints import Whole
+from tensorlang.definition.hints import TOGETHER, Whole
 from tensorlang.errors import DefinitionError
 from tensorlang.ir.dtype import INT64, DType
 from tensorlang.ir.traverse import axes_of, dtype_of, loads_of
@@ -211,7 +211,8 @@ def index_parts(what: str, rank: int, index: object) -> tuple[Expr, ...]:
     """The int64 expressions of an index, one for each axis. Raises `DefinitionError`."""
     entries = index if isinstance(index, tuple) else (index,)
     if len(entries) != rank:
-        raise DefinitionError(f"{what} has {rank} axes and is read with {len(entries)} indices")
+        hint = "" if isinstance(index, tuple) else f"; {TOGETHER}"
+        raise DefinitionError(f"{what} has {rank} axes and is read with {len(entries)} indices{hint}")
     parts = []
     for entry in entries:
         if isinstance(entry, slice) or entry is None or entry is Ellipsis:

@@ -42,7 +42,7 @@ def scatter(
     if not over or len(names) != len(over):
         raise DefinitionError(f"axes of {what} must be one or more different axes made by tl.reduce_axis")
     found = _called(index, over, f"index of {what}")
-    parts = index_parts(repr(init), init.ndim, tuple(found) if isinstance(found, (tuple, list)) else found)
+    parts = index_parts(repr(init), init.ndim, tuple(found) if isinstance(found, (tuple, list)) else (found,))
     element = _typed(as_expr(_called(value, over, f"value of {what}")), init, what)
     cond = None if where is None else condition(_called(where, over, f"where= of {what}"), f"where= of {what}")
     test = None if cond is None else cond.node
