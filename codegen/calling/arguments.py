@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -32,6 +32,8 @@ THREADS: Final = "threads"
 KEYWORDS: Final = ("out", WORKSPACE, THREADS)
 """What a call says by keyword beside its inputs and dims."""
 _LIMIT: Final = 2**63
+_MOST_NAMED: Final = 12
+"""Arguments that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def prepare(signature: Signature, bound: Mapping[str, Array], args: Sequence[Any
     keywords = dict(keywords)
     out = keywords.pop("out", None)
     given = _by_name(signature, bound, args, keywords)
-    subjects = [_Subject(signature, argument, "argument") for argument in signature.inputs]
+    subjects = [_Subject(signature, argument, "argument", len(args), bound) for argument in signature.inputs]
     inputs = [arrays.as_array(given[subject.argument.name], subject) for subject in subjects]
     for subject, array in zip(subjects, inputs, strict=True):
         _check_type(subject, array)
@@ -79,14 +81,33 @@ def prepare(signature: Signature, bound: Mapping[str, Array], args: Sequence[Any
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """The argument that a message is about, spelled only when there is a message."""
+    """The argument that a message is about, spelled only when there is a message.
+
+    The first `placed` of the inputs that are not `bound` were passed by position.
+    """
 
     signature: Signature
     argument: Argument
     role: str
+    placed: int = 0
+    bound: Mapping[str, Array] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.signature.name}: {self.role} {self.argument.name!r} ({self.argument})"
+
+    def order(self, array: Array, dims: Mapping[str, int] | None = None) -> str:
+        """The end of a message about an array that another argument would take, if a call passed it by position: the order of arguments.
+
+        Arrays in the wrong places give the wrong `dims`: where the argument itself has none, those of another one may be any.
+        """
+        passed = [argument for argument in self.signature.passed if argument.name not in self.bound]
+        known = dims if dims_in(self.argument.shape) else None
+        other = next((argument for argument in passed if _fits(argument, array, known)), None)
+        if other is None or self.argument not in passed[: self.placed]:
+            return ""
+        names = ", ".join([*(argument.name for argument in passed[:_MOST_NAMED]), *(["..."] if len(passed) > _MOST_NAMED else [])])
+        order = "in the order in which their placeholders were made (or that of inputs=)"
+        return f"; {other.name!r} would take it: arguments are {names}, {order}"
 
 
 def constant_operand(signature: Signature, argument: Argument, value: object) -> Array:
@@ -151,9 +172,11 @@ def _check_type(subject: _Subject, array: Array) -> None:
     wanted = argument.dtype.numpy
     if array.dtype != wanted:
         order = " (not in native byte order)" if array.dtype.newbyteorder("=") == wanted else ""
-        raise CallError(f"{subject}: expected dtype {wanted}, got {array.dtype}{order}")
+        raise CallError(f"{subject}: expected dtype {wanted}, got {array.dtype}{order}{subject.order(array)}")
     if array.ndim != len(argument.shape):
-        raise CallError(f"{subject}: expected {len(argument.shape)} dimensions, got {array.ndim}, shape {array.shape}")
+        raise CallError(
+            f"{subject}: expected {len(argument.shape)} dimensions, got {array.ndim}, shape {array.shape}{subject.order(array)}"
+        )
 
 
 def _solve(signature: Signature, inputs: Sequence[Array], dims: dict[str, int]) -> dict[str, int]:
@@ -188,7 +211,17 @@ def _expected(argument: Argument, dims: Mapping[str, int]) -> str:
 def _check_shape(subject: _Subject, array: Array, dims: Mapping[str, int]) -> None:
     argument = subject.argument
     if array.shape != tuple(value_of(extent, dims) for extent in argument.shape):
-        raise CallError(f"{subject}: expected shape {_expected(argument, dims)}, got {array.shape}")
+        raise CallError(f"{subject}: expected shape {_expected(argument, dims)}, got {array.shape}{subject.order(array, dims)}")
+
+
+def _fits(argument: Argument, array: Array, dims: Mapping[str, int] | None) -> bool:
+    """Would an argument take an array? Extents that depend on `dims` may be any where these are not known."""
+    if array.dtype != argument.dtype.numpy or array.ndim != len(argument.shape):
+        return False
+    sizes = (
+        (extent, size) for extent, size in zip(argument.shape, array.shape, strict=True) if dims is not None or isinstance(extent, Const)
+    )
+    return all(value_of(extent, dims or {}) == size for extent, size in sizes)
 
 
 def _outputs(signature: Signature, out: Any, dims: Mapping[str, int]) -> tuple[list[Array], Any]:

@@ -87,6 +87,46 @@ def test_a_wrong_keyword_is_named(add: Any, keywords: Any, match: Any) -> None:
         add(a, b, **keywords)
 
 
+@pytest.fixture(scope="module")
+def turned() -> Any:
+    """A kernel of `site`, `lat` and `n`, of which one would begin with `lat`."""
+    size = tl.dim("size")
+    site, lat, n = tl.placeholder((3,), name="site"), tl.placeholder((size,), name="lat"), tl.placeholder((size, 2), "int32", name="n")
+    return tl.build(tl.compute((size,), lambda i: lat[i] - site[0] + tl.cast(n[i, 1], "float32"), name="east"))
+
+
+SITE, LAT, MANY = np.zeros(3, "f4"), np.zeros(5, "f4"), np.zeros((5, 2), "i4")
+ORDER = r"arguments are site, lat, n, in the order in which their placeholders were made \(or that of inputs=\)$"
+
+
+@pytest.mark.parametrize(
+    ("args", "match"),
+    [
+        ((LAT, SITE, MANY), rf"'site' \(float32\[3\]\): expected shape \(3,\), got \(5,\); 'lat' would take it: {ORDER}"),
+        ((LAT, MANY, SITE), rf"'lat' .*expected dtype float32, got int32; 'n' would take it: {ORDER}"),
+        ((MANY, SITE, LAT), rf"'site' .*expected dtype float32, got int32; 'n' would take it: {ORDER}"),
+        ((SITE, LAT, MANY[:2]), r"'n' .*expected shape \(5, 2\) with size = 5, got \(2, 2\)$"),
+        ((SITE, LAT.astype("f8"), MANY), "expected dtype float32, got float64$"),
+    ],
+)
+def test_an_array_that_another_argument_would_take_is_refused_with_their_order(turned: Any, args: Any, match: str) -> None:
+    with pytest.raises(CallError, match=match):
+        turned(*args)
+
+
+def test_arguments_that_are_named_have_no_order(turned: Any) -> None:
+    with pytest.raises(CallError, match=r"got \(5,\)$"):
+        turned(n=MANY, site=LAT, lat=LAT)
+
+
+def test_of_many_arguments_the_first_are_listed() -> None:
+    several = [tl.placeholder((size + 1,), name=f"x{size}") for size in range(20)]
+    kernel = tl.build(tl.compute((1,), lambda i: sum(x[i] for x in several), name="y"))
+    arrays = [np.zeros(size + 1, "f4") for size in range(20)]
+    with pytest.raises(CallError, match=r"'x1' would take it: arguments are x0, x1, .*x10, x11, \.\.\., in the order"):
+        kernel(arrays[1], arrays[0], *arrays[2:])
+
+
 def overlapping() -> Any:
     block = np.zeros(40, "f4")
     return block[:16], block[8:24]
