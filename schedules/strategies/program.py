@@ -38,6 +38,7 @@ from tensorlang.schedules.strategies.preparation.recomputing import Recomputing
 from tensorlang.schedules.strategies.preparation.simplified import Simplified
 from tensorlang.schedules.strategies.preparation.unfolding import Unfolding
 from tensorlang.schedules.strategies.processor import Processor
+from tensorlang.schedules.strategies.rows.lanes_around import LanesAround
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks, block_rows
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.scattered import Scattered
@@ -221,6 +222,8 @@ class ProgramStrategy:
             if not lanes:
                 return Turns.of(rows, self._plain, self._sums_in(info), self.machine) or rows
             return stage_kinds.recurrence(rows, self._plain, self._parts, self.machine)
+        if isinstance(rows, RowVectors) and not lanes:
+            return LanesAround.of(rows, self._plain, self._sums_in(info), self.machine) or rows
         if isinstance(rows, RowVectors) and rows.told and lanes:
             return Scattered.of(rows, self._plain, self.machine)
         return rows

@@ -15,6 +15,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config
 from tensorlang.schedules.strategies.analysis.stages import perfectly_nested
 from tensorlang.schedules.strategies.placements.choices import Placements
+from tensorlang.schedules.strategies.rows.lanes_around import LanesAround
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.short_sums import RowSum, schedule_sums
@@ -41,7 +42,7 @@ class StageSteps:
 
     def appended(self, s: Schedule, config: Config, moved: Collection[str]) -> Schedule:
         """The schedule with the directives of all stages, of which these have `moved` into the loops of others."""
-        placed = {name for name in self._with_their_readers(config) if name}
+        placed = set(self._with_their_readers(config))
         sums: dict[str, RowSum] = {}
         for name in sorted(self.stages, key=lambda name: not (name in self.tiles and self.tiles[name].placed_first)):
             inlined = name not in mentions(s.nest.body).stages  # computed from the tiles of another one, or in the taps of a window
@@ -67,9 +68,9 @@ class StageSteps:
     def _with_their_readers(self, config: Config) -> Iterator[str]:
         """The sums that get their directives with the stages in which they stand."""
         for name, rows in self.rows.items():
-            if isinstance(rows, Turns):
+            if isinstance(rows, Turns | LanesAround):
                 prefix = self._prefix(name)
-                yield rows.takes({**rows.default(prefix), **config}, prefix)
+                yield from rows.takes({**rows.default(prefix), **config}, prefix)
 
     def _prefix(self, name: str) -> str:
         """What the knobs of a stage begin with."""

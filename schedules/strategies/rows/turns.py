@@ -16,7 +16,7 @@ element of the tile is in is computed for all of them at once (`sum_tiles`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -92,9 +92,9 @@ class Turns:
         pays = estimate(tiled.nest, machine.core).seconds < OTHER_WAY * min(ways.values())
         return replace(found, tiles=tiles, tiled=pays, count=USUAL if pays else found.count)
 
-    def takes(self, config: Mapping[str, Any], prefix: str) -> str:
-        """The sum that gets its directives with the stage at a point, or ""."""
-        return self.tiles.total.name if self.tiles is not None and self._columns(config, prefix) else ""
+    def takes(self, config: Mapping[str, Any], prefix: str) -> Collection[str]:
+        """The sums that get their directives with the stage at a point."""
+        return (self.tiles.total.name,) if self.tiles is not None and self._columns(config, prefix) else ()
 
     def _columns(self, config: Mapping[str, Any], prefix: str) -> int:
         """The columns of tiles; 0: none."""
