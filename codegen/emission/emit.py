@@ -66,6 +66,7 @@ def emitted(nest: ir.Nest, target: Target, *, name: str, lines: NestLines | None
         function.attributes.add("noinline")  # or it would be there twice
         _without(define(module, target, name, I32, words), function)
     written_over = {buffer.over for buffer in nest.outputs}
+    frame.operands = frozenset(buffer.name for buffer in nest.inputs) - written_over
     for buffer, argument in zip(buffers, function.args, strict=False):
         argument.name = readable(buffer.name)
         alone = not buffer.over and buffer.name not in written_over

@@ -8,6 +8,7 @@ vector code narrows the mask of its loads.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Final, assert_never
 
 from tensorlang import ir
@@ -16,13 +17,14 @@ from tensorlang.codegen.emission.access import access_of, any_lane, evaluate
 from tensorlang.codegen.emission.affine import LANE, Polynomial, Strided, classify, number
 from tensorlang.codegen.emission.arithmetic import binary, both, compare, unary
 from tensorlang.codegen.emission.convert import cast, round_to_half, widen
-from tensorlang.codegen.emission.frame import Frame
+from tensorlang.codegen.emission.frame import Frame, Read
 from tensorlang.codegen.emission.math import emit as emit_function, emit_whole_power
+from tensorlang.codegen.emission.numbering import Key
 from tensorlang.codegen.emission.turned_loads import turned
 from tensorlang.codegen.emission.types import HALVES, I32, Value, constant, filled, known, lanes_of, literal, matched, splat
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT32, INT64
-from tensorlang.ir.traverse import children, dtype_of, reads_data, sides_of_and, whole_power
+from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, nodes, reads_data, sides_of_and, whole_power
 from tensorlang.schedules.rewriting.small_tables import small_table
 
 _STEP: Final = 1 << 12
@@ -49,7 +51,7 @@ def _operands(frame: Frame, node: ir.Expr) -> tuple[ir.Expr, ...]:
     match node:
         case ir.Load():
             return ()
-        case ir.Select(cond, yes, no) if _reads(frame, yes) or _reads(frame, no):
+        case ir.Select(cond) if id(cond) not in frame.memo or _chooses_apart(frame, node):
             return (cond,)
         case ir.Compare(_, left, _) if frame.lanes and dtype_of(left) == INT64:
             return ()
@@ -57,8 +59,14 @@ def _operands(frame: Frame, node: ir.Expr) -> tuple[ir.Expr, ...]:
             return children(node)
 
 
-def _reads(frame: Frame, expr: ir.Expr) -> bool:
-    """Whether an expression holds a load of what may not exist; found once per node."""
+def _chooses_apart(frame: Frame, node: ir.Select) -> bool:
+    """Is each side emitted by itself: under a mask where it reads what may not exist, as a branch where all lanes take the same side?"""
+    read = max(_reads(frame, node.yes), _reads(frame, node.no))
+    return read is Read.UNSURE or (read is Read.SURE and not lanes_of(frame.memo[id(node.cond)]))
+
+
+def _reads(frame: Frame, expr: ir.Expr) -> Read:
+    """What an expression loads; found once per node."""
     stack = [expr]
     while stack:
         node = stack[-1]
@@ -66,14 +74,17 @@ def _reads(frame: Frame, expr: ir.Expr) -> bool:
         if pending and id(node) not in frame.reads:
             stack.extend(pending)
             continue
-        frame.reads[id(node)] = _may_not_exist(node) or any(frame.reads[id(part)] for part in children(node))
+        parts = () if isinstance(node, ir.Load) else children(node)
+        frame.reads[id(node)] = max((_own_read(node), *(frame.reads[id(part)] for part in parts)))
         stack.pop()
     return frame.reads[id(expr)]
 
 
-def _may_not_exist(node: ir.Expr) -> bool:
-    """Is it a load, other than of a register of ours?"""
-    return isinstance(node, ir.Load) and not (isinstance(node.buffer, ir.Buffer) and node.buffer.memory == "register" and not node.index)
+def _own_read(node: ir.Expr) -> Read:
+    """What a node itself loads; a register of ours is not memory."""
+    if not isinstance(node, ir.Load) or (isinstance(node.buffer, ir.Buffer) and node.buffer.memory == "register" and not node.index):
+        return Read.NOTHING
+    return Read.SURE if node.exists else Read.UNSURE
 
 
 def _node(frame: Frame, node: ir.Expr) -> Value:
@@ -101,11 +112,29 @@ def _node(frame: Frame, node: ir.Expr) -> Value:
         case ir.Select():
             return _select(frame, node)
         case ir.Call():
-            return _function(frame, node)
+            before = _as_before(frame, node)
+            return _function(frame, node) if before is None else frame.numbering.once(before, partial(_function, frame, node))
         case ir.Reduce():
             raise InternalError("a reduction inside an expression reached code generation; it should be a stage of its own")
         case _:
             assert_never(node)
+
+
+def _as_before(frame: Frame, node: ir.Call) -> Key | None:
+    """What tells the value of a function in the copies of a statement, of which some have the same; None where each has its own.
+
+    LLVM sees what is alike in straight code, but not through branches to rare paths.
+    """
+    moved = axes_of(node)
+    if frame.copied <= moved:
+        return None
+    loads = list(loads_of(node))
+    read = {load.buffer.name if isinstance(load.buffer, ir.Buffer) else "" for load in loads}
+    if not read <= frame.operands or any(isinstance(part, ir.Param) for part in nodes(node)):
+        return None
+    mask = None if all(load.exists for load in loads) else frame.mask
+    at = frozenset((axis, frozenset(frame.space.polynomial(ir.Axis(axis)).terms.items())) for axis in moved)
+    return "function", id(node), id(mask), at, frame.lanes
 
 
 def _function(frame: Frame, node: ir.Call) -> Value:
@@ -152,7 +181,7 @@ def _select(frame: Frame, node: ir.Select) -> Value:
     number = known(cond)
     if isinstance(number, int):
         return value(frame, node.yes if number else node.no)
-    if not _reads(frame, node.yes) and not _reads(frame, node.no):
+    if not _chooses_apart(frame, node):
         chosen = choose(frame, cond, frame.memo[id(node.yes)], frame.memo[id(node.no)])
         if not lanes_of(cond) and not lanes_of(chosen) and reads_data(node.cond):  # LLVM would make it a branch
             chosen.set_metadata("unpredictable", builder.module.add_metadata([]))

@@ -11,6 +11,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 from llvmlite import ir as llvm
 
@@ -64,19 +65,27 @@ class Tile:
     turned: dict[object, list[Value]] = field(default_factory=dict)
 
 
+class Read(IntEnum):
+    """What an expression loads: nothing, elements that exist whatever conditions say (`passes.existing`), or some that may not."""
+
+    NOTHING = 0
+    SURE = 1
+    UNSURE = 2
+
+
 @dataclass(slots=True)
 class Frame:
     """The state of emission in one function.
 
     `entry` writes where stack storage is declared, `stack` counts its bytes, `heap` is what has to be freed and `exits` the blocks that do
     so where the function fails (see `storage.leave`), `memo` lives for one statement, `numbering` holds what index arithmetic is in scope,
-    `streamed` says that a fence is due, `deferred` holds stores that wait for their neighbours, in the copies of a `tile` (see
-    `transpose`, `turned_loads`), `lines` tells each instruction which line it comes from, where somebody asked, `part` is the
-    function's own of what the caller may hand over (None where it hands over nothing), `limits` what dims can be, `stored` are the
-    values of the statement and `beside` what it reads by lanes evenly apart, once somebody asks (see `spans`), `chunks` the copies that
-    the statement is one of (see `neighbours`), `counters` are those of parallel loops, which run one after the other (see `shares`),
-    `natural` are the loop variables that are never negative, and `asked` says that the values of the condition around are those that
-    are there: nothing was stored since. `copied` are the loops that are written out.
+    `streamed` says that a fence is due, `deferred` holds stores that wait for their neighbours, in the copies of a `tile` (see `transpose`,
+    `turned_loads`), `lines` tells each instruction which line it comes from, where somebody asked, `part` is the function's own of what the
+    caller may hand over (None where it hands over nothing), `limits` what dims can be, `operands` are the buffers that nothing writes,
+    `stored` are the values of the statement and `beside` what it reads by lanes evenly apart, once somebody asks (see `spans`), `chunks`
+    the copies that the statement is one of (see `neighbours`), `counters` are those of parallel loops, which run one after the other (see
+    `shares`), `natural` are the loop variables that are never negative, and `asked` says that the values of the condition around are those
+    that are there: nothing was stored since. `copied` are the loops that are written out.
     """
 
     target: Target
@@ -101,10 +110,11 @@ class Frame:
     memo: ChainMap[int, Value] = field(default_factory=ChainMap)
     numbering: Numbering = field(default_factory=Numbering)
     params: dict[str, Value] = field(default_factory=dict)
-    reads: dict[int, bool] = field(default_factory=dict)
+    reads: dict[int, Read] = field(default_factory=dict)
     lines: FunctionLines | None = None
     part: Part | None = None
     limits: Mapping[ir.Expr, tuple[int, int]] = field(default_factory=dict)
+    operands: frozenset[str] = frozenset()
     stored: tuple[ir.Expr, ...] = ()
     beside: frozenset[tuple[str, int, frozenset[object], int]] | None = None
     chunks: Chunks | None = None
@@ -189,7 +199,7 @@ def begin(function: Value, target: Target, fail: Callable[[Frame, Builder], None
     entry, start = function.append_basic_block("entry"), function.append_basic_block("start")
     frame = Frame(target, function, llvm.IRBuilder(start), llvm.IRBuilder(entry), fail)
     if parent is not None:
-        frame.space, frame.outlined, frame.limits = parent.space.within(), True, parent.limits
+        frame.space, frame.outlined, frame.limits, frame.operands = parent.space.within(), True, parent.limits, parent.operands
         frame.lines = None if parent.lines is None else parent.lines.outlined(function, parent.builder, frame.builder)
     return frame
 

@@ -300,7 +300,7 @@ class _Body:
             shuffles, kept = shuffles + moves.shuffles * part, kept + moves.kept * part
         number = math.prod(copies.values())
         each = statement.operations - sum(part.operations * (1 - self._at_edges(part.loops, woven=part.woven)) for part in statement.edges)
-        work = max(0.0, each * number - self._moved_out(copies, number))
+        work = max(self._once(copies), each * number - self._moved_out(copies, number))
         if vector is not None and vector.kind == "tensor":
             work = vector.slots * number
         chain, free = 0.0, self.machine.registers - 1 - self.waiting
@@ -363,10 +363,11 @@ class _Body:
         return max(multiplied, sums / ports.arithmetic, (work + shuffles) / ports.units)
 
     def _at_edges(self, loops: frozenset[str], *, woven: bool = False) -> float:
-        """The share of vectors in which a condition chooses lane by lane; none where it is the same in all lanes."""
+        """The share of vectors in which a condition chooses lane by lane; of steps with the seldom side, where all lanes are alike."""
         vector = self.vector
         if vector is None or vector.name not in loops:
-            return 0.0
+            steps = max((loop.trips for part in self.loops for loop in part if loop.name in loops), default=math.inf)
+            return 0.0 if woven else 1 / max(1.0, steps)
         return 1.0 if woven else cut_share(loops, self.statement, self.loops[0], vector)
 
     def _moved_out(self, copies: Mapping[str, int], number: float) -> float:
@@ -376,6 +377,12 @@ class _Body:
             each = math.prod(count for name, count in copies.items() if name in loops)
             spared += operations * (number - each / self._turns_without(loops))
         return spared
+
+    def _once(self, copies: Mapping[str, int]) -> float:
+        """Operations that follow fewer loops, once for all copies, some of which has the side on which they stand."""
+        chosen = (part for part in self.statement.edges if not part.loops <= copies.keys())
+        share = min((self._at_edges(part.loops, woven=part.woven) or 1.0 for part in chosen), default=1.0)
+        return share * sum(operations / self._turns_without(loops) for loops, operations in self.statement.apart)
 
     def _turns_without(self, loops: Collection[str]) -> float:
         """How often the body runs before one of these loops, of those around it, goes on: what follows them alone is computed once."""

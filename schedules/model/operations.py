@@ -27,6 +27,8 @@ NARROW: Final = 32
 """Bits of the numbers whose divisions a machine's description tells; wider ones take the divider for longer as they are wider."""
 SATURATED: Final = 8.0
 """Slots of a conversion of floats to integers that may not fit: the instruction, four comparisons and three choices."""
+SHORT: Final = 16
+"""Elements that repeat, up to which there are some of each in every vector."""
 HALF: Final = 0.5
 """What is left of a power of two without its exponent."""
 
@@ -121,9 +123,9 @@ class Operations:
     def _chosen(self, cond: Expr, yes: Expr, no: Expr, seen: set[int]) -> float:
         """Slots of both sides of a choice by loops, which is one of the `edges`; so is what only the seldom side has, or the cheaper one.
 
-        A condition that holds of every other element has no seldom side.
+        A condition that holds of every other element, or of one of a few that repeat, as a channel of a pixel, has no seldom side.
         """
-        woven = any(isinstance(part, Binary) and part.op in ("mod", "floordiv") for part in walk(cond))
+        woven = any(self._is_woven(part) for part in walk(cond))
         seldom, follows, sides = _seldom(cond), self._follows(cond), list[_Side]()
         for side in (no, yes) if seldom else (yes, no):
             known, first = sum(self.edges.values()), len(self.divided)
@@ -135,6 +137,12 @@ class Operations:
             part = self.divided[place]
             self.divided[place] = part._replace(chosen=part.chosen or follows)
         return sum(side.slots for side in sides)
+
+    def _is_woven(self, part: Expr) -> bool:
+        """Is it a remainder or a quotient, or an axis that is a short digit of a loop?"""
+        if isinstance(part, Axis):
+            return any(0 < term.period <= SHORT for term in self.axis(part.name).values())
+        return isinstance(part, Binary) and part.op in ("mod", "floordiv")
 
     def _divide(self, expr: Expr, divisions: float, roots: float) -> None:
         """Count what the divider does for a node, in each iteration of the loops that its operands move with."""
