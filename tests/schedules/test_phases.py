@@ -110,3 +110,20 @@ def test_a_row_that_is_no_whole_number_of_registers_is_interleaved_too() -> None
     values, others = (np.random.default_rng(seed).random((4, 56), dtype=np.float32) for seed in (0, 1))
     for have, want in zip(tl.build(strategy.schedule(strategy.default))(values, others), (values, 2 * others), strict=True):
         np.testing.assert_array_equal(have, want.repeat(2, 0).repeat(2, 1))
+
+
+def test_sums_of_both_columns_of_a_pixel_are_kept_in_registers_and_stored_together() -> None:
+    """An image of twice the size: of a loop that is not written out, sums lay in memory and were stored lane by lane."""
+    h, w = 30, 80
+    x, f = tl.placeholder((h, w), name="X"), tl.placeholder((2, 4), name="F")
+    a, b = tl.reduce_axis(4, name="a"), tl.reduce_axis(4, name="b")
+
+    def value(i: Any, j: Any) -> Any:
+        near = x[tl.clamp((i + 1) // 2 + a - 2, 0, h - 1), tl.clamp((j + 1) // 2 + b - 2, 0, w - 1)]
+        return tl.sum(f[i % 2, a] * f[j % 2, b] * near, axis=(a, b))
+
+    y = tl.compute((2 * h, 2 * w), value, name="Y")
+    kernel = tl.build(y, target="x86-64-v3")
+    given = np.random.default_rng(0).random((h, w), np.float32), np.random.default_rng(1).random((2, 4), np.float32)
+    np.testing.assert_allclose(kernel(*given), tl.evaluate(y, {x: given[0], f: given[1]}), rtol=1e-5)
+    assert kernel.inspect("asm").count("extractps") < 8

@@ -33,7 +33,7 @@ from tensorlang.schedules.strategies.analysis.stages import StageInfo, divisors,
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.around_lanes import planes_around, rows_around
 from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
-from tensorlang.schedules.strategies.loops.phases import TOGETHER, Phases, vectorize_phases
+from tensorlang.schedules.strategies.loops.phases import MOST_PHASES, TOGETHER, Phases, vectorize_phases
 from tensorlang.schedules.strategies.loops.prefetching import DISTANCE, ask_ahead, leaps_across, operands_from_afar, prefetch_knob
 from tensorlang.schedules.strategies.loops.streaming import stream, streams_by_default
 from tensorlang.schedules.strategies.loops.thread_loop import outer_loop_knob, parallelize, seconds_in_lanes, worth_threads
@@ -242,8 +242,8 @@ class RowVectors:
         if self.run is not None and self.run.period > 1:
             return self.run.counts(self.lanes, MAX_LANES)
         most = max(1, min(-(-extent // self.lanes), MAX_LANES // self.lanes))
-        short = range(1, most + 1)
-        return tuple(count for count in short if count & (count - 1) == 0 or count * self.lanes == extent or count == self.period)
+        short, period = range(1, most + 1), self.period
+        return tuple(count for count in short if count & (count - 1) == 0 or count * self.lanes == extent or count == period)
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads.
@@ -350,6 +350,7 @@ class RowVectors:
         order = [*([outer] if beside else []), *reduced, inner]
         if s.can("reorder", *order):
             s.reorder(*order)
+            self._write_out(s, [] if beside else [loop for loop in own[own.index(outer) + 1 :] if loop not in order])
             target = self.stage.store.buffers[0].name
             if s.can("accumulate", target, at=outer):
                 tile = tile_name(s.nest, target)
@@ -360,6 +361,13 @@ class RowVectors:
                     return
                 if rounds(self.stage.store) and self.stage.ragged.bounded.isdisjoint(reduced):  # data tell a range: mostly a short one
                     sum_in_blocks(s, tile, reduced, BLOCK)
+
+    def _write_out(self, s: Schedule, loops: Sequence[str]) -> None:
+        """Write out loops around vectors, of all of which results are kept: in registers only if each has a name."""
+        extents = [literal_extent(find_loop(s.nest, loop)) for loop in loops]
+        if prod(extent or MAX_LANES for extent in extents) <= MOST_PHASES:
+            for loop in loops:
+                s.unroll(loop)
 
 
 def _too_much(s: Schedule, step: Directive) -> ScheduleError | None:
