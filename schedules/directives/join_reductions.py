@@ -12,12 +12,12 @@
             Q[i] += A[i, k] * A[i, k]
 
 What both read is read once, and what both compute of it is computed once. The joined reduction is the stage `second`, with its loops and
-at its place. Each component is combined as before, in the same order.
+at its place; what stands between the two and reads the first is computed after it. Each component is combined as before, in the same order.
 
 Legal where each reduction stands in loops of its own that no directive has changed, over equal ranges, and combines into elements that are
 numbered alike, by the iterations of its outer loops or, of two scatters, by the same expressions; under no conditions (of `where=`, or of a
-range that data decides) or the same ones; where neither reads what the other computes, and nothing between the two reads or writes what the
-first computes, or writes what it reads.
+range that data decides) or the same ones; and where neither needs what the other computes, nor the second what stands between the two and
+reads or writes what the first touches.
 """
 
 from __future__ import annotations
@@ -66,13 +66,17 @@ class JoinReductions(Directive):
         if len(first) != len(second):
             raise self._refusal("TL-S304", f"one of {self.first!r} and {self.second!r} begins with what there is, the other one does not")
         around = self._block(nest, (*first, *second))
-        self._require_apart(around, first, second)
+        late = self._late(around, first, second)
         joined = {id(other.whole): self._joined(one, other) for one, other in zip(first, second, strict=True)}
-        gone = {id(part.whole) for part in first}
-        kept = tuple(joined.get(id(part), part) for part in around.body if id(part) not in gone)
+        body = list[Stmt]()
+        for part in around.body:
+            if not any(part is gone for gone in (*(one.whole for one in first), *late)):
+                body.append(joined.get(id(part), part))
+            if part is second[-1].whole:
+                body.extend(late)
 
         def rewrite(stmt: Stmt) -> Stmt:
-            return block(*kept) if stmt is around else map_statements(stmt, rewrite)
+            return block(*body) if stmt is around else map_statements(stmt, rewrite)
 
         return replace(nest, body=rewrite(nest.body))
 
@@ -144,8 +148,8 @@ class JoinReductions(Directive):
         reason = f"{self.first!r} and {self.second!r} combine under different conditions; select the identity where one fails"
         return self._refusal("TL-S304", f"{reason}: tl.sum(tl.select(cond, x, 0), ...)")
 
-    def _require_apart(self, around: Block, first: Sequence[_Part], second: Sequence[_Part]) -> None:
-        """Raise `Refusal` where the first, computed later, would find something else, or be missed."""
+    def _late(self, around: Block, first: Sequence[_Part], second: Sequence[_Part]) -> list[Stmt]:
+        """What stands between and has to be computed after both. Raises `Refusal` where the second waits for it, or for the first."""
         body, parts = list(around.body), (*first, *second)
         places = [next(place for place, child in enumerate(body) if child is part.whole) for part in parts]
         if places != sorted(places):
@@ -156,12 +160,21 @@ class JoinReductions(Directive):
         operands = _read(one.whole)
         if own & (_read(other.whole) | theirs) or (own | theirs) & operands:
             raise self._refusal("TL-S301", f"{self.first!r} and {self.second!r} read what one of them computes")
-        for child in body[places[0] + 1 : places[-1]]:
-            if any(child is part.whole for part in parts):
+        between = [(place, child) for place, child in enumerate(body) if places[0] < place <= places[-1]]
+        late = list[Stmt]()
+        for place, child in between:
+            if any(child is part.whole for part in first) or not any(_touch(earlier, child) for earlier in (one.whole, *late)):
                 continue
-            if own & (_read(child) | written_in(child)) or operands & written_in(child):
-                reason = f"what stands between {self.first!r} and {self.second!r} reads or writes what the first touches"
+            if place < places[len(first) - 1] or any(child is part.whole for part in second):
+                reason = f"{self.second!r} waits for what stands between and reads or writes what {self.first!r} touches"
                 raise self._refusal("TL-S301", reason)
+            late.append(child)
+        return late
+
+
+def _touch(one: Stmt, other: Stmt) -> bool:
+    """Does one of two statements write what the other one reads or writes?"""
+    return not written_in(one).isdisjoint(_read(other) | written_in(other)) or not written_in(other).isdisjoint(_read(one))
 
 
 def _is_nest_of(stmt: Stmt, store: Store) -> bool:

@@ -78,8 +78,21 @@ def test_what_stands_between_and_reads_the_first_keeps_them_apart() -> None:
     r = tl.reduce_axis(13, name="t")
     last = tl.compute((7,), lambda i: tl.sum(x[i, r] * between[i], axis=r), name="L")
     code, reason = code_and_reason(tl.Schedule(first, last), "join_reductions", "S", "L")
-    assert (code, reason) == ("TL-S301", "what stands between 'S' and 'L' reads or writes what the first touches")
+    assert (code, reason) == ("TL-S301", "'L' waits for what stands between and reads or writes what 'S' touches")
     assert tl.Schedule(first, second).can("join_reductions", "S", "M")
+
+
+def test_what_stands_between_and_reads_the_first_is_computed_after_both() -> None:
+    x, k, r = tl.placeholder((7, 13), name="X"), tl.reduce_axis(13, name="k"), tl.reduce_axis(13, name="r")
+    first = tl.compute((7,), lambda i: tl.sum(x[i, k], axis=k), name="S")
+    mean = tl.compute((7,), lambda i: first[i] / 13, name="A")
+    root = tl.compute((7,), lambda i: tl.sqrt(tl.abs(mean[i])), name="R")
+    apart = tl.compute((7,), lambda i: x[i, 0] * 2, name="U")
+    second = tl.compute((7,), lambda i: tl.max(x[i, r] - apart[i], axis=r), name="M")
+    s = tl.Schedule(mean, root, second)
+    s.join_reductions("S", "M")
+    assert s.stages() == ("U", "M.init", "M", "A", "R")
+    check(s)
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,49 @@ def test_sums_and_counts_that_share_the_way_are_joined_though_one_is_of_integers
     assert JoinReductions("S", "T") in strategy.schedule(strategy.default).directives
 
 
+def summary(n: int, groups: int, *, early: bool = False) -> list[tl.Tensor]:
+    """Counts and five sums of each group, and a mean of two of them, which is defined last or as soon as it can be."""
+    x, group, r = tl.placeholder((n,), name="X"), tl.placeholder((n,), "int32", name="group"), tl.reduce_axis(n, name="r")
+
+    def added(name: str, what: Any, dtype: str = "float32") -> Any:
+        base = tl.compute((groups,), lambda _: tl.cast(0, dtype), name=f"{name}0")
+        return tl.scatter(base, (r,), lambda r: tl.clamp(group[r], 0, groups - 1), what, where=lambda r: x[r] < 0.75, name=name)
+
+    count, one = added("count", lambda _: tl.cast(1, "int32"), "int32"), added("sum1", lambda r: x[r])
+
+    def mean() -> Any:
+        return tl.compute((groups,), lambda i: one[i] / tl.cast(tl.maximum(count[i], 1), "float32"), name="mean")
+
+    first = [mean()] if early else []
+    others = [added(f"sum{k}", lambda r, k=k: x[r] * k) for k in range(2, 6)]
+    return [count, *others, *(first or [mean()])]
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("early", [False, True])
+def test_scatters_are_one_whatever_reads_each_of_them(cpu: str, *, early: bool) -> None:
+    strategy = choose(summary(20_000, 6, early=early), target(cpu), 1)
+    s = strategy.schedule(strategy.default)
+    assert sum(isinstance(step, JoinReductions) for step in s.directives) == 5
+    assert not s.faults
+
+
+@crossed({"tables": [1, 8], "lanes": [False, True], "n": [1, 40, 1000]})
+def test_counts_sums_and_a_mean_of_them_are_numpys(*, tables: int, lanes: bool, n: int) -> None:
+    outputs = summary(n, 6, early=n == 40)
+    strategy = choose(outputs, target("native"), 1)
+    knobs = {"tables": tables, "lanes": lanes}
+    config = {name: knobs.get(name.rpartition(".")[2], value) for name, value in strategy.default.items()}
+    x, group = operands(n, 6)
+    found = tl.build(strategy.schedule(config))(x, group)
+    at, kept = np.clip(group, 0, 5), x < 0.75
+    count, total = np.bincount(at[kept], minlength=6), np.bincount(at[kept], x[kept], 6)
+    np.testing.assert_array_equal(found[0], count)
+    for k in range(2, 6):
+        np.testing.assert_allclose(found[k - 1], total * k, rtol=1e-5)
+    np.testing.assert_allclose(found[-1], total / np.maximum(count, 1), rtol=1e-5)
+
+
 @crossed({"tables": [1, 2, 8], "lanes": [False, True], "n": [1, 40, 1000]})
 def test_joined_sums_and_counts_are_numpys(*, tables: int, lanes: bool, n: int) -> None:
     outputs, bins = profile(n, 10), 10

@@ -3,8 +3,8 @@
 The forces on a body along three axes share a distance and its root; a sum and a sum of squares share a row. Apart, each reads and computes
 that again. Windows share the registers of one tile then, so that they are joined where the cost model says that this is faster: a weighted
 mean and its weights, of which each is an exponential. Scatters to the same places, as the least and the greatest of each group, are joined
-where it says so, too: they share the way there, and the room of caches. Products stay apart: their operands are reused from registers,
-which several results would have to share.
+where it says so, too, whatever reads them: they share the way there, and the room of caches. Products stay apart: their operands are reused
+from registers, which several results would have to share.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from tensorlang.schedules.strategies.windows.search import WindowSearch
 
 MOST_JOINED: Final = 4
 """Results that are computed together, at most: each has vectors of partial results in registers."""
+MOST_SCATTERED: Final = 8
+"""The same of scatters, whose results are in memory: as many streams are read and written side by side."""
 
 
 def join_reductions(s: Schedule, machine: Processor) -> Schedule:
@@ -60,10 +62,9 @@ def _pairs(infos: list[StageInfo]) -> Iterator[tuple[str, str]]:
 
 
 def _with_two_joined(s: Schedule, machine: Processor) -> Schedule | None:
-    """The schedule with two windows or scatters joined that the same stages read; None where no two are faster so."""
+    """The schedule with two windows that the same stages read joined, or two scatters; None where no two are faster so."""
     for first, second in combinations(filter(_is_judged, _candidates(s)), 2):
-        few = len(first.store.buffers) + len(second.store.buffers) <= MOST_JOINED
-        if not few or first.scatters != second.scatters or not _reads_alike(first, second) or _takers(s, first) != _takers(s, second):
+        if not _may_be_one(s, first, second):
             continue
         if not s.can("join_reductions", first.name, second.name):
             continue
@@ -72,6 +73,16 @@ def _with_two_joined(s: Schedule, machine: Processor) -> Schedule | None:
         if _seconds(joined, (second.name,), machine) < OTHER_WAY * _seconds(s, (first.name, second.name), machine):
             return joined
     return None
+
+
+def _may_be_one(s: Schedule, first: StageInfo, second: StageInfo) -> bool:
+    """Have two windows, or two scatters, what they could share, and few results; are both windows in registers for the same stages?"""
+    if first.scatters != second.scatters or not _reads_alike(first, second):
+        return False
+    most = MOST_SCATTERED if first.scatters else MOST_JOINED
+    if len(first.store.buffers) + len(second.store.buffers) > most:
+        return False
+    return first.scatters or _takers(s, first) == _takers(s, second)
 
 
 def _is_judged(info: StageInfo) -> bool:
