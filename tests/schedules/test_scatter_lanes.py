@@ -73,3 +73,57 @@ def test_loops_inside_keep_plain_stores_from_lanes() -> None:
     for reduce in ("set", "add"):
         made = tl.scatter(first, axes, lambda i, j: tl.clamp(at[i, j], 0, 8), lambda i, j: x[i, j], reduce=reduce, name="found")
         assert bool(tl.Schedule(made).can("vectorize", "found.i")) == (reduce == "add")
+
+
+def summed(places: int, *, signed: bool = False) -> Any:
+    """What a table that nobody else sees holds of X * Y where Y is positive, and of ones; each of its elements by the others."""
+    x, y = tl.placeholder((ELEMENTS,), name="X"), tl.placeholder((ELEMENTS,), name="Y")
+    at, r = tl.placeholder((ELEMENTS,), "int32", name="at"), tl.reduce_axis(ELEMENTS, name="r")
+
+    def table(name: str, what: Any, dtype: str) -> Any:
+        base = tl.compute((places,), lambda _: tl.cast(-0.0 if signed else 0, dtype), name=f"{name}0")
+        return tl.scatter(base, (r,), lambda r: tl.clamp(at[r], 0, places - 1), what, where=lambda r: y[r] > 0, name=name)
+
+    products = table("products", lambda r: x[r] * y[r], "float32")
+    if signed:
+        return tl.compute((places,), lambda i: 1 / products[i], name="result")
+    ones = table("ones", lambda _: tl.cast(1, "int32"), "int32")
+    return tl.compute((places,), lambda i: products[i] + 1000 * tl.cast(ones[i], "float32"), name="result")
+
+
+@pytest.mark.parametrize("lanes", [2, 8, 48])
+@pytest.mark.parametrize("places", [2, 3, PLACES])
+@pytest.mark.parametrize("joined", [False, True])
+def test_lanes_that_are_off_add_nothing_to_tables_of_our_own(places: int, lanes: int, *, joined: bool) -> None:
+    draw = np.random.default_rng(lanes)
+    x, y = (draw.integers(-9, 9, ELEMENTS).astype("float32") for _ in range(2))
+    x[y <= 0] = np.nan
+    at = draw.integers(-3, places + 3, ELEMENTS).astype("int32")
+    s = tl.Schedule(summed(places))
+    if joined:
+        s.join_reductions("products", "ones")
+    for stage in ("ones",) if joined else ("ones", "products"):
+        s.vectorize(s.split(s.loops(stage)[0], lanes, tail="mask" if lanes == 8 else "peel")[1])
+    expected = np.zeros(places, "float32")
+    np.add.at(expected, np.clip(at, 0, places - 1)[y > 0], (x * y + 1000)[y > 0])
+    np.testing.assert_array_equal(tl.build(s)(X=x, Y=y, at=at), expected)
+
+
+def test_what_adds_nothing_leaves_a_zero_its_sign() -> None:
+    s = tl.Schedule(summed(PLACES, signed=True))
+    s.vectorize(s.split("products.r", 16)[1])
+    none = np.full(ELEMENTS, np.nan, "float32")
+    assert (tl.build(s)(X=none, Y=-np.ones(ELEMENTS, "float32"), at=np.zeros(ELEMENTS, "int32")) == -np.inf).all()
+
+
+@pytest.mark.parametrize("tables", [False, True])
+def test_lanes_that_write_several_tables_fetch_one_number_each(*, tables: bool) -> None:
+    s = tl.Schedule(summed(PLACES))
+    s.join_reductions("products", "ones")
+    inner = s.split("ones.r", 8)[1]
+    if tables:
+        s.rfactor(inner)
+        s.reorder("ones_rf.r_o", "ones_rf.r_i")
+    s.vectorize("ones_rf.r_i" if tables else inner)
+    code = tl.build(s).inspect("llvm")
+    assert code.count(" = alloca <8 x i32>") == 1 and " x ptr>" not in code
