@@ -214,6 +214,52 @@ def test_recurrences_scatters_and_arg_reductions_stand_in_a_step() -> None:
     agree(tl.scan(bounded, A, 3, name="S"), {A: a}, np.stack(want))
 
 
+def halving(A: tl.Tensor, B: tl.Tensor, keep: Any = "last") -> tuple[tl.Tensor, ...]:
+    """A state that takes half of another one in each step, and the other one."""
+
+    def step(_: Any, s: Any) -> Any:
+        return tl.compute((3,), lambda i: (s[0][i] + s[1][i], s[1][i] * 0.5), name="step")
+
+    found: tuple[tl.Tensor, ...] = tl.scan(step, (A, B), 4, keep=keep, name="S")
+    return found
+
+
+def test_a_last_state_that_nothing_reads_is_not_copied() -> None:
+    A, B = tl.placeholder((3,), "float64", name="A"), tl.placeholder((3,), "float64", name="B")
+    first, second = halving(A, B)
+    twice = tl.compute((3,), lambda i: first[i] * 2, name="twice")
+    assert tl.Schedule(twice).stages() == ("S_0.start", "S_1.start", "step", "S_0", "twice")
+    assert {"S_0", "S_1"} < set(tl.Schedule(twice, second).stages())  # a result is
+    a, b = rng.random(3), rng.random(3)
+    total, rest = a + b * 1.875, b / 16
+    agree(twice, {A: a, B: b}, total * 2)
+    agree((twice, second), {A: a, B: b}, (total * 2, rest))
+
+
+@pytest.mark.parametrize("read", [0, 1])
+def test_a_last_state_is_copied_for_whatever_reads_it(read: int) -> None:
+    """What another scan begins with, adds in each step, or hands on."""
+    A, B = tl.placeholder((3,), "float64", name="A"), tl.placeholder((3,), "float64", name="B")
+    a, b = rng.random(3), rng.random(3)
+    last = (a + b * 1.875, b / 16)[read]
+    state = halving(A, B)[read]
+    agree(tl.scan(lambda t, s: tl.compute((3,), lambda i: s[i] * 2), state, 3, keep="last", name="T"), {A: a, B: b}, last * 8)
+    agree(tl.scan(lambda t, s: tl.compute((3,), lambda i: s[i] + state[i]), B, 3, keep="last", name="T"), {A: a, B: b}, b + last * 3)
+    agree(tl.scan(lambda t, s: state, B, 3, keep="last", name="T"), {A: a, B: b}, last)
+    handed = tl.scan(lambda t, s: halving(s, B)[read], A, 1, keep="last", name="T")
+    agree(handed, {A: a, B: b}, last)
+    assert f"S_{1 - read}" not in tl.Schedule(handed).stages()
+
+
+@MIXED
+@pytest.mark.parametrize("read", [0, 1])
+def test_what_is_kept_of_every_step_stays_though_nothing_reads_it(keep: Any, read: int) -> None:
+    A, B = tl.placeholder((3,), "float64", name="A"), tl.placeholder((3,), "float64", name="B")
+    a, b = rng.random(3), rng.random(3)
+    stacks = np.stack([a + b * (2 - 0.5**t) for t in range(4)]), np.stack([b * 0.5 ** (t + 1) for t in range(4)])
+    agree(halving(A, B, keep)[read], {A: a, B: b}, chosen(keep, stacks)[read])
+
+
 def test_what_depends_on_no_state_is_computed_once() -> None:
     A = tl.placeholder((4,), name="A")
 

@@ -12,8 +12,8 @@ scatter copies its `init` (`H.start`) and then stores, or combines, at computed 
         the stages of the step; the next state is stored to S[t], or with keep="last" to S.ring[(t + 1) % 2]
         what reads the state reads select(t == 0, init, S[t - 1]), or S.ring[t % 2]
 
-A ring starts as a copy of `init` (`S.start`), and `S` is a copy of it in the end. A next state that no stage of the step can store where
-it belongs (it is stored elsewhere too, or comes from outside) is copied there by the stage `S`.
+A ring starts as a copy of `init` (`S.start`), and `S` is a copy of it in the end, where it is a result or something reads it. A next state
+that no stage of the step can store where it belongs (it is stored elsewhere too, or comes from outside) is copied there by the stage `S`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ class _CarriedState:
 
 @dataclass(slots=True)
 class ProgramLowering:
-    """A program on its way to loops: the names and places of its tensors, the loops of its scans, and the storage that it needs."""
+    """A program on its way to loops: the names and places of its tensors, the loops of its scans, and the storage that it needs.
+
+    A last state that nothing reads has no place.
+    """
 
     names: dict[Definition, str]
     places: dict[tuple[int, int], TensorStorage]
@@ -98,8 +101,8 @@ class ProgramLowering:
 
     def _storage(self, definition: Definition, count: int) -> None:
         for component in range(count):
-            place = self.places[id(definition), component]
-            if place.buffer.memory != "argument" and not place.prefix:
+            place = self.places.get((id(definition), component))
+            if place is not None and place.buffer.memory != "argument" and not place.prefix:
                 self.scratch.append(place.buffer)
 
     def element(self, tensor: Tensor, index: tuple[Expr, ...]) -> Expr:
@@ -122,9 +125,10 @@ class ProgramLowering:
         direct = _direct(scan)
         single = direct & replaced(scan)
         for component, (state, init) in enumerate(zip(scan.states, scan.init, strict=True)):
-            out = self.places[id(scan), component]
+            out = self.places.get((id(scan), component))
             label = name if len(scan.states) == 1 else f"{name}_{component}"
             if scan.keep[component] == "all":
+                assert out is not None
                 target = TensorStorage(out.buffer, (time,))
                 before = TensorStorage(out.buffer, (simplify(Binary("sub", time, ir.const(1))),))
                 self.states[id(state)] = _CarriedState(before, init, Compare("eq", time, ir.const(0)))
@@ -135,7 +139,8 @@ class ProgramLowering:
                 target = TensorStorage(ring, (_slot(Binary("add", time, ir.const(1)), places),))
                 self.states[id(state)] = _CarriedState(TensorStorage(ring, (_slot(time, places),)), None, time)
                 first.append(self._copy(f"{label}.start", TensorStorage(ring, (ir.const(0),)), init))
-                last.append(self._copy(label, out, init, short(loop), TensorStorage(ring, (_slot(scan.axis.hi, places),))))
+                if out is not None:
+                    last.append(self._copy(label, out, init, short(loop), TensorStorage(ring, (_slot(scan.axis.hi, places),))))
             rings.append(target)
         for component, (target, new) in enumerate(zip(rings, scan.following, strict=True)):
             if component in direct:

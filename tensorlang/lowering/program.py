@@ -18,6 +18,7 @@ from tensorlang.definition.naming import tensor_names
 from tensorlang.definition.tensor import (
     Definition,
     Placeholder,
+    Scan,
     Stage,
     State,
     Tensor,
@@ -25,6 +26,7 @@ from tensorlang.definition.tensor import (
     as_outputs,
     components,
     definitions,
+    operands,
     with_steps,
 )
 from tensorlang.errors import DefinitionError
@@ -153,12 +155,17 @@ def _arguments(program: tuple[Definition, ...], inputs: Sequence[Tensor] | None,
 def _places(
     program: tuple[Definition, ...], names: dict[Definition, str], results: set[tuple[int, int]]
 ) -> dict[tuple[int, int], TensorStorage]:
+    """Where tensors are stored, but for what a scan keeps last and nothing reads."""
     found: dict[tuple[int, int], TensorStorage] = {}
-    for definition in with_steps(program):
+    every = with_steps(program)
+    read = results | _read(every)
+    for definition in every:
         if isinstance(definition, State):
             continue
         name, count = names[definition], components(definition)
         for component in range(count):
+            if isinstance(definition, Scan) and definition.keep[component] == "last" and (id(definition), component) not in read:
+                continue
             tensor = Tensor(definition, component)
             label = name if count == 1 else f"{name}_{component}"
             argument = isinstance(definition, Placeholder) or (id(definition), component) in results
@@ -169,6 +176,13 @@ def _places(
                 Buffer(label, tensor.extents, tensor.dtype, "argument" if argument else "auto", allocated=allocated, over=over)
             )
     return found
+
+
+def _read(every: tuple[Definition, ...]) -> set[tuple[int, int]]:
+    """The tensors that definitions read, and the next states of scans."""
+    found = [tensor for definition in every for tensor in operands(definition)]
+    found += [tensor for definition in every if isinstance(definition, Scan) for tensor in definition.following]
+    return {(id(tensor.definition), tensor.component) for tensor in found}
 
 
 def _dims(inputs: tuple[Buffer, ...], outputs: tuple[Buffer, ...], body: Stmt) -> dict[str, ir.Dim]:
