@@ -11,6 +11,7 @@ from scipy.signal import lfilter
 import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.lowering.program import lower_program
+from tensorlang.schedules.directives.fold_storage import FoldStorage
 from tensorlang.schedules.directives.fuse_loops import FuseLoops
 from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.loops.neighbours import may_meet
@@ -195,6 +196,33 @@ def test_filters_in_one_loop_are_scipys(n: int) -> None:
     for b0, b1, a1, a2 in c:
         want = lfilter([b0, b1], [1, a1, a2], want)
     np.testing.assert_allclose(tl.build(sections(n, 3))(x, c), want, rtol=1e-9, atol=1e-12)
+
+
+def sums(n: int) -> list[tl.Tensor]:
+    """The sums of words, of these, and of these again."""
+    x = tl.placeholder((n,), "int16", name="x")
+    found = [tl.compute((n,), lambda i: tl.cast(x[i], "int64"), name="wide")]
+    for k in range(3):
+        found.append(tl.recurrence((n,), lambda i, me, k=k: me[i - 1] + found[k][i], name=f"sum{k}"))
+    return found[1:]
+
+
+@pytest.mark.parametrize("cpu", ["haswell", "znver3", "znver4", "cascadelake"])
+def test_sums_of_sums_in_one_loop_keep_the_last_of_each(cpu: str) -> None:
+    strategy = choose(sums(20_000)[-1], target(cpu), 1)
+    s = strategy.schedule(strategy.default)
+    assert {step for step in s.directives if isinstance(step, FoldStorage)} == {FoldStorage(f"sum{k}", 0, 1) for k in range(2)}
+    assert not s.faults
+
+
+@pytest.mark.parametrize("results", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 16, 20_000])
+def test_sums_of_sums_are_numpys_and_results_are_stored(n: int, results: int) -> None:
+    x = np.random.default_rng(n).integers(-9, 9, n).astype("int16")
+    want = [x.cumsum(), x.cumsum().cumsum(), x.cumsum().cumsum().cumsum()]
+    found = tl.build(sums(n)[-results:])(x)
+    for got, sum_of in zip(found if results > 1 else [found], want[-results:], strict=True):
+        np.testing.assert_array_equal(got, sum_of)
 
 
 def test_a_step_that_needs_what_the_next_filter_made_before_waits_for_both() -> None:

@@ -8,7 +8,7 @@ first has just touched. Stages that are computed for a reader alone go into its 
 left, results and states of scans, and what several read. Loops inside stay apart, so that each stage keeps its own vectors.
 
 Recurrences that stand one after the other, as the sections of a filter, wait for their own past, each by itself; in one loop the others
-compute meanwhile. Of these the loops inside are joined as well.
+compute meanwhile. Of these the loops inside are joined as well, and what one hands to the next is not stored in full (`last_places`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tensorlang.schedules.legality.read_where import copies_apart
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent, stage_of
 from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.loops.last_places import keep_last_places
 from tensorlang.schedules.strategies.processor import Processor
 
 MEETING: Final = 0.97
@@ -44,14 +45,15 @@ def may_meet(s: Schedule, machine: Processor) -> bool:
 
 def fuse_neighbours(s: Schedule, machine: Processor) -> Schedule:
     """The schedule with those neighbours in one loop of which the cost model says that this is faster."""
-    seconds, asked = estimate(s.nest, machine.core).seconds, set[tuple[str, str]]()
+    seconds, asked, met = estimate(s.nest, machine.core).seconds, set[tuple[str, str]](), False
     while (pair := next((pair for pair in _pairs(s.nest.body, machine.l1) if pair not in asked), None)) is not None:
         asked.add(pair)
         judged = [(estimate(trial.nest, machine.core).seconds, trial) for trial in _fused(s, pair, machine)]
         best, trial = min(judged, key=itemgetter(0), default=(seconds, s))
         if best < MEETING * seconds:
             s, seconds = trial, best
-    return s
+            met = True
+    return keep_last_places(s, machine) if met else s
 
 
 def _fused(s: Schedule, pair: tuple[str, str], machine: Processor) -> Iterator[Schedule]:
