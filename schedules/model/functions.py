@@ -67,6 +67,8 @@ FUNCTIONS: Final[Mapping[str, tuple[FunctionSlots, FunctionSlots]]] = {
 }
 """In float32 and float64."""
 _WIDE: Final = 64
+COEFFICIENTS: Final = 14.0
+"""Coefficients of a function that are held at once, at most: longer ones are of several polynomials."""
 
 
 def function_slots(call: Call) -> FunctionSlots:
@@ -77,3 +79,9 @@ def function_slots(call: Call) -> FunctionSlots:
     products = power_products(exponent)
     inverse = 4.0 if exponent < 0 else 0.0  # two registers, each for twice the time
     return FunctionSlots(products=2.0 * products, others=CONVERTED, divisions=inverse, latency=2.0 + products + (3.0 if inverse else 0.0))
+
+
+def held(call: Call) -> float:
+    """Registers that a function holds beside its operand and value: a coefficient for each product of its polynomials."""
+    products = 0.0 if whole_power(call) is not None else function_slots(call).products
+    return min(products, COEFFICIENTS)

@@ -326,6 +326,8 @@ class _Body:
             chain = number / sums * latency
             slots = work + loads + stores + shuffles + STEP  # the window holds the beginning of the next tile, which depends on nothing
             chain /= 1 + ports.window / (slots * self.chained)
+        elif statement.waiting:  # what its functions want beside sums that wait is loaded for each of these
+            loads += number * min(statement.held, max(0.0, number + statement.held - self.machine.registers))
         if statement.carried:
             before, within = recurrences.chains(statement, *self.loops, copies)
             within /= 1 + ports.window / (work + loads + stores + shuffles + STEP)
@@ -372,11 +374,8 @@ class _Body:
 
     def _moved_out(self, copies: Mapping[str, int], number: float) -> float:
         """Operations that are not carried out in every copy, since they follow fewer loops."""
-        spared = 0.0
-        for loops, operations in self.statement.apart:
-            each = math.prod(count for name, count in copies.items() if name in loops)
-            spared += operations * (number - each / self._turns_without(loops))
-        return spared
+        each = {loops: math.prod(count for name, count in copies.items() if name in loops) for loops, _ in self.statement.apart}
+        return sum(operations * (number - each[loops] / self._turns_without(loops)) for loops, operations in self.statement.apart)
 
     def _once(self, copies: Mapping[str, int]) -> float:
         """Operations that follow fewer loops, once for all copies, some of which has the side on which they stand."""

@@ -15,7 +15,7 @@ from tensorlang.algebra.conversions import clamped, fitting
 from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Select, Unary
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and, walk
-from tensorlang.schedules.model.functions import function_slots
+from tensorlang.schedules.model.functions import function_slots, held
 from tensorlang.schedules.model.parts import Divided
 from tensorlang.schedules.model.walks import LinearAccess, Terms
 
@@ -47,7 +47,8 @@ class Operations:
 
     `axis` gives an axis as terms of loops, `access` what a load reads, `made` the loops in each iteration of which a buffer is filled anew.
     Of the operations some are `sums`, some `light` (neither sums nor products), some choose (`edges`) by conditions on loops that are
-    `asked`; `work` tells all of them by the loops that they follow. `bounds` tell what axes can be, `fitting` are conversions of clamps.
+    `asked`; `work` tells all of them by the loops that they follow; `held` are the registers that functions want. `bounds` tell what axes
+    can be, `fitting` are conversions of clamps.
     """
 
     axis: Callable[[str], Terms]
@@ -57,6 +58,7 @@ class Operations:
     bounds: Callable[[], Bounds]
     sums: float = 0.0
     light: float = 0.0
+    held: float = 0.0
     reads: dict[int, LinearAccess] = field(default_factory=dict)
     asked: dict[frozenset[str], None] = field(default_factory=dict)
     edges: dict[tuple[frozenset[str], bool], float] = field(default_factory=dict)
@@ -97,7 +99,7 @@ class Operations:
                 own = 1.0 if number in self.fitting or fitting(expr, self.bounds()) is not None else SATURATED
             case Call():
                 function = function_slots(expr)
-                own = function.total
+                own, self.held = function.total, max(self.held, held(expr))
                 if function.divisions or function.roots:
                     self._divide(expr, function.divisions, function.roots)
             case Compare() | Binary() if _tells_where(expr):

@@ -56,14 +56,15 @@ class Statement(NamedTuple):
 
     Accesses that move alike are one. In each iteration of the loops `moving` the result is another one.
 
-    `combines`: it adds to what the last iteration left, by `joining` operations (a product is added by the instruction that makes
-    it); `bits` of its widest element decide how many lanes a vector has; `conditions`: the loops that each condition on loops alone asks;
-    `carried`: what it reads of its own results, by buffer and offsets, with the latencies until its next one (see `recurrences`);
-    `edges`: the operations that choose by these conditions, and what only their seldom sides have; `divided`:
-    what the divider has to do; `apart`: the operations, some of the others, that follow fewer loops than the statement; how many
-    operations are `sums`, and how many are `light`: neither sums nor products; how many `results` it has, each in registers of its own,
-    and the operations of the `longest` way to combine one of them; `told`: the loops in which data tell where it writes, `sure` those that
-    move its element besides; `jumps`: conditions on data that say whether it does; `depth`: the latencies from what it reads to its values.
+    `combines`: it adds to what the last iteration left, by `joining` operations (a product is added by the instruction that makes it);
+    `bits` of its widest element decide how many lanes a vector has; `conditions`: the loops that each condition on loops alone asks;
+    `carried`: what it reads of its own results, by buffer and offsets, with the latencies until its next one (see `recurrences`); `edges`:
+    the operations that choose by these conditions, and what only their seldom sides have; `divided`: what the divider has to do; `apart`:
+    the operations, some of the others, that follow fewer loops than the statement; how many operations are `sums`, and how many are
+    `light`: neither sums nor products; how many `results` it has, each in registers of its own, and the operations of the `longest` way to
+    combine one of them; `told`: the loops in which data tell where it writes, `sure` those that move its element besides; `jumps`:
+    conditions on data that say whether it does; `depth`: the latencies from what it reads to its values; `held`: the registers that its
+    functions want, and `waiting`: do its operands wait in registers, as sums of a tile do?
     """
 
     stage: str
@@ -87,6 +88,8 @@ class Statement(NamedTuple):
     sure: frozenset[str] = frozenset()
     jumps: int = 0
     depth: float = 0.0
+    held: float = 0.0
+    waiting: bool = False
 
     @property
     def touched(self) -> int:

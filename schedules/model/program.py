@@ -313,8 +313,7 @@ class _Reader:
         operations = counted.count((*guards, *store.values))
         read, told = tuple(counted.reads.values()), [part for part in store.index if reads_data(part)]
         operations += counted.count(told)
-        work, kinds = dict(counted.work), (counted.sums, counted.light)
-        combines = store.reducer is not None
+        work, kinds, combines = dict(counted.work), (counted.sums, counted.light), store.reducer is not None
         results = () if store.reducer is None else store.reducer.results
         plain = [result for value, result in zip(store.values, results, strict=False) if not _is_summed_product(value, result)]
         joining = counted.count(plain)
@@ -347,6 +346,8 @@ class _Reader:
             frozenset(name for part in store.index if part not in told for name in self.linear(part)) if told else frozenset(),
             len(guards),
             depth(store.values),
+            counted.held,
+            any(access.buffer.memory == "register" for access in read),
         )
 
     def _carried(self, store: Store, reads: Iterable[LinearAccess]) -> tuple[tuple[str, tuple[int, ...], float], ...]:
@@ -383,11 +384,8 @@ class _Reader:
 
 def _is_summed_product(value: Expr, result: Expr) -> bool:
     """Is a product added to a component by the instruction that multiplies?"""
-    return isinstance(value, Binary) and value.op == "mul" and isinstance(result, Binary) and result.op == "add" and _is_of_states(result)
-
-
-def _is_of_states(result: Binary) -> bool:
-    return isinstance(result.left, Param) and isinstance(result.right, Param)
+    adds = isinstance(result, Binary) and result.op == "add" and isinstance(result.left, Param) and isinstance(result.right, Param)
+    return isinstance(value, Binary) and value.op == "mul" and adds
 
 
 def _told_by(expr: Expr, terms: Terms) -> Terms:

@@ -280,7 +280,7 @@ def _from_registers(consumer: Statement, writes: Sequence[LinearAccess]) -> Stat
         for access in consumer.accesses
         if access.buffer.name not in made
     )
-    return _followed(consumer, axes, rest) if axes else None
+    return _followed(consumer, axes, rest)._replace(waiting=True) if axes else None
 
 
 def _followed(statement: Statement, axes: Mapping[str, Terms], accesses: tuple[LinearAccess, ...]) -> Statement:

@@ -214,7 +214,7 @@ class ProgramStrategy:
 
     def _row_strategy(self, info: StageInfo) -> RowStrategy:
         lanes = info.name not in self._owners  # the loop around a sum has none
-        placed = self._kinds.placed_tile(info) if self.placed and lanes else None
+        placed = self._kinds.placed_tile(info, self._plain) if self.placed and lanes else None
         recurs = stage_kinds.reads_itself(info, self._stages)
         alone = len(self._stages) == 1 and not recurs
         rows = placed or self._kinds.turned(info, self._stages, self._plain).row(info, lanes=lanes, asks_ahead=not self._tiles, alone=alone)

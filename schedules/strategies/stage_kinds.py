@@ -64,12 +64,12 @@ class StageKinds:
             return replace(product, pack_at=blocks.around)
         return product
 
-    def placed_tile(self, info: StageInfo) -> RowStrategy | None:
-        """The stage as tiles that are placed; None where it is not run so."""
+    def placed_tile(self, info: StageInfo, plain: Schedule) -> RowStrategy | None:
+        """The stage as tiles that are placed in a schedule which is `plain`; None where it is not run so."""
         if info.is_idle or info.ragged.bounded:
             return None
         window = PlacedWindow.of(info, self.machine, self.threads, self.plain)
-        return window or PlacedContraction.of(info, self.machine, self.threads, self.plain, self.constants)
+        return window or PlacedContraction.of(info, self.machine, self.threads, self.plain, self.constants, sole_reader(plain, info))
 
     def row(self, info: StageInfo, *, lanes: bool, asks_ahead: bool, alone: bool) -> RowStrategy:
         """The stage with rows abreast, turned, in blocks side by side or in rows, without `lanes` where a sum stands in it.

@@ -36,20 +36,21 @@ from tensorlang.system.lazy import cached_property
 class PlacedContraction:
     """A contraction that is computed where a placement says: the main stage, whose knobs have no prefix, by the point, others by default.
 
-    Operands named in `constants` are packed beforehand.
+    Operands named in `constants` are packed beforehand; its one reader, which may be computed from its tiles, is `consumer`.
     """
 
     tile: Contraction
     machine: Processor
     constants: frozenset[str]
+    consumer: str = ""
 
     @classmethod
     def of(
-        cls, stage: StageInfo, machine: Processor, threads: int, plain: tuple[Part, ...], constants: frozenset[str]
+        cls, stage: StageInfo, machine: Processor, threads: int, plain: tuple[Part, ...], constants: frozenset[str], consumer: str = ""
     ) -> PlacedContraction | None:
         """The stage as a contraction; None where it is none that reuses operands."""
         tile = Contraction.of(stage, machine, threads, plain, constants)
-        return None if tile is None else cls(tile, machine, constants)
+        return None if tile is None else cls(tile, machine, constants, consumer)
 
     @property
     def name(self) -> str:
@@ -87,7 +88,9 @@ class PlacedContraction:
 
     @cached_property
     def _default(self) -> dict[str, Any]:
-        return self.tile.default()
+        """The tile with what takes its results: functions of many of them want more registers than there are."""
+        found = self.tile.with_consumer(self.consumer).default() if self.consumer else self.tile.default()
+        return {name: value for name, value in found.items() if name != "epilogue"}
 
     # The schedule -----------------------------------------------------------------------------------------------------------
 
