@@ -97,7 +97,7 @@ class Table:
         points = tuple(outcome.config for outcome in outcomes.values())
         recorded = whole.only(points)
         if not recorded.count.exact:
-            recorded = RecordedSpace(recorded.knobs, recorded.constraints, recorded.derived, recorded.footprints, points)
+            recorded = RecordedSpace(recorded.knobs, recorded.constraints, recorded.derived, recorded.footprints, recorded=points)
         return cls(str(trials[0].task.get("op")), recorded, start, outcomes)
 
     @cached_property

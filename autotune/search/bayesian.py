@@ -58,7 +58,7 @@ class Bayesian(Searcher):
         costs: PointCosts | None = None,
     ) -> None:
         super().__init__(space, default, seed=seed, seeds=seeds, priors=priors)
-        self._candidates = Candidates(space, seed)
+        self._candidates = Candidates(self.space, seed)
         self._costs = costs
         self._asked_trees: tuple[int, Array] | None = None
 

@@ -50,7 +50,7 @@ class Searcher(ABC):
     """The part that every method shares: history, points in flight, the default and the seeds first."""
 
     def __init__(self, space: Space, default: Config, *, seed: int = 0, seeds: Iterable[Config] = (), priors: Iterable[Prior] = ()) -> None:
-        self.space = space
+        self.space = space if space.count.exact else space.around(default)
         self.priors = tuple(priors)
         self.default = default
         self.seed = seed

@@ -3,7 +3,8 @@
 Why own it: box-shaped spaces with a rejection lambda repeat points, propose infeasible ones and do not end. Here every knob lists feasible
 values, the number of points below each is known by dynamic programming, so a uniform point is a uniform integer unranked through the
 tree. Constraints between knobs are counted and drawn exactly too, by asking them what they read (see `feasible`); only a space whose
-constraints read too much is left to rejection. Either way a search of it ends, exactly in the first case.
+constraints read too much is left to rejection, and where that finds nothing, to walks from a point that is known (`around`). Either way a
+search of it ends, exactly in the first case.
 
 A space is a value: `fix`, `restrict`, `where` and `only` return another one. `print(space)` shows the tree and how many points it has.
 """
@@ -14,7 +15,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -40,6 +41,7 @@ from tensorlang.schedules.spaces.knobs import (
     spelling,
     tile_sizes,
 )
+from tensorlang.schedules.spaces.walks import walked
 from tensorlang.serialization.spelling import read_record
 from tensorlang.system.lazy import cached_property
 
@@ -73,6 +75,8 @@ class Space:
     constraints: tuple[Constraint, ...] = ()
     derived: Callable[[Config], Mapping[str, float]] | None = None
     footprints: tuple[Footprint, ...] = ()
+    known: Config | None = field(default=None, compare=False)
+    """A feasible point, around which points are drawn where these are too rare to be found."""
 
     @classmethod
     def of(cls, **values: Iterable[Value]) -> Space:
@@ -135,6 +139,7 @@ class Space:
         """Up to `n` distinct feasible points, uniformly, none whose `spelling` is in `exclude`.
 
         Fewer come back only when no more are left; or, where the feasible points are not known exactly, when a long scan finds no more.
+        Where they are so rare that none is found, they are a few moves from the point that is `known`, if there is one.
         Raises `TuningError` for what is no generator or no number.
         """
         rng, n, exclude = arguments.generator(rng), arguments.whole(n, "the number of points"), arguments.spellings(exclude)
@@ -156,6 +161,9 @@ class Space:
                     yield self._exact.at(_below(rng, many))
             yield from map(self._exact.at, rng.permutation(many).tolist() if many <= SCANNED else _walk(rng, many))
             return
+        if self.known is not None and not self.count.feasible and self._feasible(self.known):
+            yield from (walked(self, rng, self.known) for _ in range(50 * n + PROBES))
+            return
         for rank in itertools.chain((_below(rng, self.total) for _ in range(50 * n + PROBES)), _walk(rng, self.total)):
             config = self.at(rank)
             if self._feasible(config):
@@ -169,7 +177,7 @@ class Space:
         Raises `TuningError` for what is no point of any space.
         """
         config = arguments.point(config)
-        active = dict(self._active(config))
+        active = dict(self.active(config))
         return (
             active.keys() == config.keys() and all(knob.has(config[name]) for name, knob in active.items()) and self._feasible(dict(config))
         )
@@ -184,10 +192,10 @@ class Space:
         Two points with the same active knobs are neighbours of each other or not at all. A move that opens a sub-tree leads to the middle
         of it only, while every point of that sub-tree leads back. Raises `TuningError` for a point that is not whole.
         """
-        arguments.present(arguments.point(config), [name for name, _ in self._active(config)])
+        arguments.present(arguments.point(config), [name for name, _ in self.active(config)])
         moved = (
             self.complete({**config, name: value})
-            for name, knob in self._active(config)
+            for name, knob in self.active(config)
             if knob.has(config[name])
             for value in knob.near(config[name])
         )
@@ -220,13 +228,14 @@ class Space:
         point = self.complete(config)
         if self._feasible(point):
             return point
-        ring = [self.complete({**point, name: value}) for name, knob in self._active(point) for value in knob.near(point[name])]
+        ring = [self.complete({**point, name: value}) for name, knob in self.active(point) for value in knob.near(point[name])]
         for one in ring:
             if self._feasible(one):
                 return one
         return next((near[0] for one in ring if (near := self.neighbours(one))), None)
 
-    def _active(self, config: Mapping[str, Value]) -> Iterator[tuple[str, Knob]]:
+    def active(self, config: Mapping[str, Value]) -> Iterator[tuple[str, Knob]]:
+        """The knobs that a point has, by name."""
         todo = list(self.knobs)
         while todo:
             knob = todo.pop(0)
@@ -273,7 +282,7 @@ class Space:
         for place, footprint in enumerate(self.footprints, first - len(self.footprints)):
             rows[:, place] = [footprint.feature(config) for config in configs]
         for row, config in zip(rows, configs, strict=True):
-            for name, knob in self._active(config):
+            for name, knob in self.active(config):
                 if name in config:
                     start, table = self._layout[id(knob)]
                     features = table.get(spelling(config[name])) or arguments.features(knob, config[name])
@@ -315,6 +324,10 @@ class Space:
         if not isinstance(name, str) or name not in known:
             raise TuningError(f"no knob {name!r:.60}; there are {', '.join(known)}")
         return replace(self, knobs=restricted(self.knobs, name, arguments.values(name, values)))
+
+    def around(self, point: Mapping[str, Value]) -> Space:
+        """The same points, drawn around this one where feasible ones are too rare to be found. Raises `TuningError` for no point."""
+        return replace(self, known=dict(arguments.point(point)))
 
     def where(self, holds: Callable[[Config], bool], label: str = "") -> Space:
         """The points for which the predicate holds; inactive knobs are absent from the mapping that it is given.

@@ -243,3 +243,37 @@ def test_values_of_any_kind_make_a_space_or_an_error_of_ours() -> None:
 def test_a_point_that_leaves_out_a_knob_has_no_neighbours() -> None:
     with pytest.raises(TuningError, match=r"does not say what 'b' is; complete\(\)"):
         Space.of(a=(1, 2), b=(3, 4)).neighbours({"a": 1})
+
+
+def nearly_empty() -> tuple[Space, Config]:
+    """A space as that of a program of forty stages, of which few may be elsewhere, and a point of it."""
+    names = [f"stage{place}" for place in range(40)]
+    space = Space(tuple(Choice(name, ("whole", "strip", "inlined")) for name in names))
+
+    def alike(one: str, other: str, config: Config) -> bool:
+        return all(config[name] != "strip" for name in names) or config[one] == config[other]
+
+    for pair in itertools.pairwise(names):  # too many questions to be answered beforehand
+        space = space.where(partial(alike, *pair), pair[0])
+    space = space.where(lambda c: sum(c[name] != "whole" for name in names) <= 3, "few are elsewhere")
+    return space, dict.fromkeys(names, "whole")
+
+
+def test_points_of_a_space_that_is_nearly_empty_are_drawn_around_one_that_is_known() -> None:
+    """A program of sixty stages has some points in 1e69, and tuning it had the default alone to try."""
+    space, known = nearly_empty()
+    assert not space.count.exact and space.count.feasible == 0
+    around = space.around(known)
+    assert around == space and around.fingerprint == space.fingerprint
+    points = around.sample(np.random.default_rng(0), 20)
+    assert len(points) == 20 and all(map(space.contains, points))
+    assert points == around.sample(np.random.default_rng(0), 20)
+    assert any(sum(value != "whole" for value in point.values()) > 1 for point in points)
+
+
+@pytest.mark.parametrize("strategy", sorted({*STRATEGIES} - {"grid"}))
+def test_searches_of_a_space_that_is_nearly_empty_begin_around_the_default(strategy: str) -> None:
+    space, known = nearly_empty()
+    found = searcher(strategy, space, known)
+    points = [proposal.config for proposal in (found.ask() for _ in range(4)) if proposal is not None]
+    assert len({spelling(point) for point in points}) == 4 and all(map(space.contains, points))
