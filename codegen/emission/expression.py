@@ -26,6 +26,7 @@ from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT32, INT64
 from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, nodes, reads_data, sides_of_and, whole_power
 from tensorlang.schedules.rewriting.small_tables import small_table
+from tensorlang.system.identity import Identity
 
 _STEP: Final = 1 << 12
 """Coefficients in comparisons with lanes stay below: their sums fit 32 bits, and no index wraps."""
@@ -134,7 +135,7 @@ def _as_before(frame: Frame, node: ir.Call) -> Key | None:
         return None
     mask = None if all(load.exists for load in loads) else frame.mask
     at = frozenset((axis, frozenset(frame.space.polynomial(ir.Axis(axis)).terms.items())) for axis in moved)
-    return "function", id(node), id(mask), at, frame.lanes
+    return "function", Identity((node, mask)), at, frame.lanes
 
 
 def _function(frame: Frame, node: ir.Call) -> Value:

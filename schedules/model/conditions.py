@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tensorlang.schedules.model.machine import Machine
-from tensorlang.schedules.model.parts import Loop, Statement
+from tensorlang.schedules.model.parts import Loop, Statement, copies_along
 
 BRANCH: Final = 2.0
 """Slots of a condition that is the same for a whole vector: a comparison and a jump."""
@@ -49,7 +49,7 @@ def condition_slots(
         return serial.trips if serial is not None and serial.name not in loops else 1.0
 
     def several(loops: frozenset[str]) -> int:
-        return math.prod(count for name, count in copies.items() if name in loops)
+        return copies_along(copies, loops)
 
     slots = max((BRANCH / steps(loops) for loops, *_ in same), default=0.0)
     for loops, many in masks.items():

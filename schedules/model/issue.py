@@ -19,7 +19,7 @@ from tensorlang.schedules.model.conditions import MASK_REGISTERS, condition_slot
 from tensorlang.schedules.model.cycles import Cycles
 from tensorlang.schedules.model.latencies import FORWARDED
 from tensorlang.schedules.model.machine import Machine
-from tensorlang.schedules.model.parts import Loop, Part, Statement, paths, statements
+from tensorlang.schedules.model.parts import Loop, Part, Statement, copies_along, paths, statements
 from tensorlang.schedules.model.touched import (
     crossings,
     elements_of,
@@ -305,12 +305,12 @@ class _Body:
             work = vector.slots * number
         chain, free = 0.0, self.machine.registers - 1 - self.waiting
         if statement.combines and vector is not None and vector.name not in statement.moving:
-            joined = math.prod(count for name, count in copies.items() if name in statement.moving) / self.chained
+            joined = copies_along(copies, statement.moving) / self.chained
             halved = self._halvings * joined
             work, shuffles = work + halved * statement.joining, shuffles + halved * statement.results
         if statement.combines:
             kept_apart = statement.moving if vector is None else statement.moving | {vector.name}
-            sums = math.prod(count for name, count in copies.items() if name in kept_apart)
+            sums = copies_along(copies, kept_apart)
             blended = 0.0
             if tile.ragged and vector is not None and self.machine.vector_bits not in MASK_REGISTERS:
                 blended = sums / copies.get(vector.name, 1)
@@ -374,8 +374,8 @@ class _Body:
 
     def _moved_out(self, copies: Mapping[str, int], number: float) -> float:
         """Operations that are not carried out in every copy, since they follow fewer loops."""
-        each = {loops: math.prod(count for name, count in copies.items() if name in loops) for loops, _ in self.statement.apart}
-        return sum(operations * (number - each[loops] / self._turns_without(loops)) for loops, operations in self.statement.apart)
+        parts = self.statement.apart
+        return sum(own * (number - copies_along(copies, loops) / self._turns_without(loops)) for loops, own in parts)
 
     def _once(self, copies: Mapping[str, int]) -> float:
         """Operations that follow fewer loops, once for all copies, some of which has the side on which they stand."""
@@ -392,7 +392,7 @@ class _Body:
         ports, total = self.machine.ports, 0.0
         for loops, divisions, roots, chosen in self.statement.divided:
             each = (divisions / ports.divisions + roots / ports.roots) * (self._at_edges(chosen) if chosen else 1.0)
-            each *= math.prod(count for name, count in copies.items() if name in loops)
+            each *= copies_along(copies, loops)
             each /= self._turns_without(loops)
             total += each * (1.0 if self.vector is not None and self.vector.name in loops else SCALAR)
         return total

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tensorlang.schedules.model.walks import LinearAccess
@@ -142,6 +143,11 @@ def statements(parts: Iterable[Part]) -> Iterator[Statement]:
             yield from statements(part.body)
         else:
             yield part
+
+
+def copies_along(copies: Mapping[str, int], loops: Collection[str]) -> int:
+    """How many of the copies of a statement, counted by loop, differ in some loops."""
+    return math.prod(count for name, count in copies.items() if name in loops)
 
 
 def paths(parts: Iterable[Part], around: tuple[Loop, ...] = ()) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from tensorlang.schedules.model.machine import Machine
-from tensorlang.schedules.model.parts import Statement
+from tensorlang.schedules.model.parts import Statement, copies_along
 from tensorlang.schedules.model.walks import LinearAccess
 
 SHIFTED: Final = 4
@@ -30,7 +30,7 @@ def elements_of(access: LinearAccess, offsets: Collection[tuple[int, ...]], copi
             for coefficient, count in own:
                 values = {value + coefficient * index for value in values for index in range(count)}
             total *= len(values)
-    return min(total, len(offsets) * math.prod(count for name, count in copies.items() if name in moving))
+    return min(total, len(offsets) * copies_along(copies, moving))
 
 
 def places(access: LinearAccess, offsets: Collection[tuple[int, ...]], copies: Mapping[str, int], vector: str) -> tuple[object, float]:
@@ -77,7 +77,7 @@ def interleaving(rows: int) -> float:
 def shared(statement: Statement, moving: Mapping[str, float], copies: Mapping[str, int], vectors: float) -> float:
     """Vectors that wait in registers from one turn of the outermost unrolled loop of a reduction until the next turns read them again."""
     turns = next((count for name, count in copies.items() if count > 1 and name in moving and name not in statement.moving), 1)
-    first = math.prod(count for name, count in copies.items() if name in moving) / turns
+    first = copies_along(copies, moving) / turns
     return 0.0 if turns == 1 else max(0.0, first - (vectors - first) / (turns - 1))
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ from tensorlang.schedules.spaces.knobs import (
     spelling,
     tile_sizes,
 )
-from tensorlang.schedules.spaces.walks import walked
+from tensorlang.schedules.spaces.walks import SCANNED, below, scattered, walked
 from tensorlang.serialization.spelling import read_record
 from tensorlang.system.lazy import cached_property
 
@@ -50,7 +50,6 @@ __all__ = [
     "tile_sizes",
 ]  # fmt: skip
 
-SCANNED: Final = 100_000
 PROBES: Final = 2_000
 
 
@@ -107,7 +106,7 @@ class Space:
         if self._exact is not None:
             return Count(self.total, self._exact.count, exact=True)
         rng = np.random.default_rng(0)
-        hits = sum(self._feasible(self.at(_below(rng, self.total))) for _ in range(PROBES))
+        hits = sum(self._feasible(self.at(below(rng, self.total))) for _ in range(PROBES))
         return Count(self.total, round(self.total * hits / PROBES), exact=False)
 
     @cached_property
@@ -158,13 +157,13 @@ class Space:
             many = self._exact.count
             if n + seen <= many // 4:
                 while True:
-                    yield self._exact.at(_below(rng, many))
-            yield from map(self._exact.at, rng.permutation(many).tolist() if many <= SCANNED else _walk(rng, many))
+                    yield self._exact.at(below(rng, many))
+            yield from map(self._exact.at, rng.permutation(many).tolist() if many <= SCANNED else scattered(rng, many))
             return
         if self.known is not None and not self.count.feasible and self._feasible(self.known):
             yield from (walked(self, rng, self.known) for _ in range(50 * n + PROBES))
             return
-        for rank in itertools.chain((_below(rng, self.total) for _ in range(50 * n + PROBES)), _walk(rng, self.total)):
+        for rank in itertools.chain((below(rng, self.total) for _ in range(50 * n + PROBES)), scattered(rng, self.total)):
             config = self.at(rank)
             if self._feasible(config):
                 yield config
@@ -327,7 +326,9 @@ class Space:
 
     def around(self, point: Mapping[str, Value]) -> Space:
         """The same points, drawn around this one where feasible ones are too rare to be found. Raises `TuningError` for no point."""
-        return replace(self, known=dict(arguments.point(point)))
+        found = copy(self)  # with what is found already, which does not depend on it
+        object.__setattr__(found, "known", dict(arguments.point(point)))
+        return found
 
     def where(self, holds: Callable[[Config], bool], label: str = "") -> Space:
         """The points for which the predicate holds; inactive knobs are absent from the mapping that it is given.
@@ -385,16 +386,3 @@ class Space:
         lines += [f"  {footprint}" for footprint in self.footprints]
         lines += [f"  where {constraint.label}" for constraint in self.constraints]
         return "\n".join(lines)
-
-
-def _below(rng: np.random.Generator, bound: int) -> int:
-    """A uniform integer below a bound of any size."""
-    return int.from_bytes(rng.bytes(bound.bit_length() // 8 + 9), "little") % bound
-
-
-def _walk(rng: np.random.Generator, total: int) -> Iterator[int]:
-    """Distinct ranks below `total`, at most `SCANNED`, spread evenly from a random one on."""
-    start = _below(rng, total)
-    stride = next(step for step in range(total * 618 // 1000 | 1, 2 * total + 2) if math.gcd(step, total) == 1)
-    for step in range(min(SCANNED, total)):
-        yield (start + step * stride) % total

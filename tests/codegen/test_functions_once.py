@@ -77,3 +77,19 @@ def test_the_model_counts_functions_on_the_sides_of_a_digit() -> None:
         s.vectorize(s.split(s.fuse("b", "c"), 32)[1])
         seconds.append(s.estimate(tl.target("znver4")).seconds)
     assert seconds[0] > 3 * seconds[1]
+
+
+def test_each_mask_has_its_own_function_of_what_it_reads() -> None:
+    """Of elements that data tell only the lanes of a side are read: the other side computes of its own."""
+    x, at = tl.placeholder((64,), name="x"), tl.placeholder((16,), "int64", name="at")
+
+    def element(c: Any, b: Any) -> Any:
+        turned = tl.sin(x[tl.clamp(at[b], 0, 63)])
+        return tl.select(b < 5, turned, tl.select(b < 11, 2 * turned, 3 * turned + tl.cast(c, "float32")))
+
+    y = tl.compute((4, 16), element, name="Y")
+    s = tl.Schedule(y)
+    s.unroll("c")
+    s.vectorize("b")
+    given = np.random.default_rng(0).random(64, np.float32), np.random.default_rng(1).integers(0, 64, 16)
+    np.testing.assert_allclose(tl.build(s)(*given), tl.evaluate(y, {x: given[0], at: given[1]}), rtol=1e-5, atol=1e-6)

@@ -265,6 +265,7 @@ def test_points_of_a_space_that_is_nearly_empty_are_drawn_around_one_that_is_kno
     assert not space.count.exact and space.count.feasible == 0
     around = space.around(known)
     assert around == space and around.fingerprint == space.fingerprint
+    assert around.count is space.count  # what is counted is not counted again
     points = around.sample(np.random.default_rng(0), 20)
     assert len(points) == 20 and all(map(space.contains, points))
     assert points == around.sample(np.random.default_rng(0), 20)

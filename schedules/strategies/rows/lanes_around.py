@@ -111,12 +111,11 @@ class LanesAround:
 
     def cut(self, s: Schedule, count: int) -> str:
         """Vectors of elements, with their sums inside; the outermost loop. Raises `ScheduleError` where that is refused."""
-        literal = is_literal(self.vector)
-        outer, inner = s.split(self.vector.loop, count * self.rows.lanes, tail_of(literal, "mask"))
+        outer, inner = s.split(self.vector.loop, count * self.rows.lanes, tail_of(is_literal(self.vector), "mask"))
         for info in self.sums:
             s.compute_at(info.name, outer)
             lanes = f"{info.name}.{inner.rpartition('.')[2]}"
             s.reorder(*(loop.loop for loop in info.reduced), lanes)
             s.vectorize(lanes)
         s.vectorize(inner)
-        return next(loop for loop in s.loops(self.stage.name))
+        return s.loops(self.stage.name)[0]
