@@ -8,7 +8,8 @@
 The joined loop is the second one; axes that followed from the first follow from it.
 
 Legal where the loops are next to each other, both serial or both parallel, and run over equal ranges (`shift`, `peel` and `split` make
-ranges equal), and no iteration of the first is needed by, or overwrites what is needed in, an earlier iteration of the second; of parallel
+ranges equal); what stands between them, as the start of a sum, goes before both, which takes that it touches nothing of the first. And
+where no iteration of the first is needed by, or overwrites what is needed in, an earlier iteration of the second; of parallel
 ones, in any other iteration. Elements that nothing reads, and storage that each of the two fills for itself, are not needed.
 """
 
@@ -20,13 +21,14 @@ from dataclasses import dataclass, replace
 from tensorlang import ir
 from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Block, Compare, For, FuseRelation, Nest, Relation, Stmt, block
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, For, FuseRelation, Nest, Relation, Stmt, allocate, block
+from tensorlang.ir.mentions import mentions
 from tensorlang.ir.printer import equation, short, text
 from tensorlang.ir.relations import bounds, equations, in_scope, renamed, sides
 from tensorlang.ir.traverse import axes_of, map_statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.directives.loop_kinds import racing
-from tensorlang.schedules.legality.accesses import conditions_around, facts_of
+from tensorlang.schedules.legality.accesses import accesses, conditions_around, facts_of
 from tensorlang.schedules.legality.dependences import overtaken, race
 from tensorlang.schedules.rewriting.copies import over, pruned
 from tensorlang.schedules.rewriting.edit import find_loop, path_to_loop
@@ -49,13 +51,17 @@ class FuseLoops(Directive):
         first, second = path[-1], find_loop(nest, self.second)
         assert isinstance(first, For)
         around = next((part for part in reversed(path) if isinstance(part, Block)), None)
-        neighbours = (
-            [] if around is None else [(a, b) for a, b in zip(around.body, around.body[1:], strict=False) if a is first and b is second]
-        )
-        if not neighbours:
+        between = None if around is None else _between(around, first, second)
+        if around is None or between is None:
             raise Refusal(
                 "TL-S105",
                 f"{short(self.second)!r} does not follow directly after {short(self.first)!r}, so the two are not neighbours",
+                loop=self.first,
+            )
+        if (met := next((part for part in between if _touch(first, part)), None)) is not None:
+            raise Refusal(
+                "TL-S105",
+                f"{min(mentions(met).stages)!r} stands between the loops and touches what the first one does, so it cannot go before both",
                 loop=self.first,
             )
         for loop, other in ((first, second), (second, first)):
@@ -71,10 +77,7 @@ class FuseLoops(Directive):
         joined = replace(second, body=block(earlier, second.body))
 
         def rewrite(stmt: Stmt) -> Stmt:
-            if stmt is around:
-                assert isinstance(stmt, Block)
-                return block(*(joined if part is second else part for part in stmt.body if part is not first))
-            return map_statements(stmt, rewrite)
+            return _with_joined(around, first, second, joined) if stmt is around else map_statements(stmt, rewrite)
 
         result = pruned(replace(nest, body=rewrite(nest.body), relations=relations))
         if second.kind == "parallel":  # each of the two is proved by itself
@@ -142,3 +145,45 @@ def _alike(relation: Relation, other: Relation) -> bool:
     """Do two relations say the same of axes that they call differently?"""
     names = dict(zip(sides(relation)[1], sides(other)[1], strict=False))
     return type(relation) is type(other) and renamed(relation, names) == other
+
+
+def _between(around: Block, first: For, second: For) -> list[Stmt] | None:
+    """The statements between two loops of a block, the second perhaps in the scope of storage; None where it stands elsewhere."""
+    if not any(part is first for part in around.body):
+        return None
+    rest: list[Stmt] = list(around.body[next(place for place, part in enumerate(around.body) if part is first) + 1 :])
+    found: list[Stmt] = []
+    while rest:
+        part = rest.pop(0)
+        if part is second:
+            return found
+        if isinstance(part, Alloc) and second.loop in mentions(part).names:
+            rest = [*part.body.body] if isinstance(part.body, Block) else [part.body]
+        else:
+            found.append(part)
+    return None
+
+
+def _touch(first: For, part: Stmt) -> bool:
+    """Does a statement write what the loop touches, or read what it writes?"""
+    one, other = [{*accesses(stmt)} for stmt in (first, part)]
+    written = {access.buffer.name for access in one if access.writes}, {access.buffer.name for access in other if access.writes}
+    touched = {access.buffer.name for access in one}, {access.buffer.name for access in other}
+    return bool(written[0] & touched[1] or written[1] & touched[0])
+
+
+def _with_joined(around: Block, first: For, second: For, joined: For) -> Stmt:
+    """The block with both loops as one, in the place of the second, and the scope of storage around what stood between them."""
+    buffers: list[Buffer] = []
+    parts: list[Stmt] = []
+
+    def add(body: Sequence[Stmt]) -> None:
+        for part in body:
+            if isinstance(part, Alloc) and second.loop in mentions(part).names:
+                buffers.extend(part.buffers)
+                add(part.body.body if isinstance(part.body, Block) else (part.body,))
+            elif part is not first:
+                parts.append(joined if part is second else part)
+
+    add(around.body)
+    return allocate(buffers, block(*parts))

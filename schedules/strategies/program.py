@@ -18,12 +18,10 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies import stage_kinds
-from tensorlang.schedules.strategies.analysis.fusion import compute_in_rows
 from tensorlang.schedules.strategies.analysis.roles import roles_of
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, stages_of, tensor_of
 from tensorlang.schedules.strategies.contractions.contraction import Contraction
 from tensorlang.schedules.strategies.contractions.dot_products import dot_kernels
-from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.aligned_rows import align_rows, read_around
 from tensorlang.schedules.strategies.loops.neighbours import fuse_neighbours, may_meet
 from tensorlang.schedules.strategies.loops.sharing import share_rest
@@ -38,6 +36,7 @@ from tensorlang.schedules.strategies.preparation.recomputing import Recomputing
 from tensorlang.schedules.strategies.preparation.simplified import Simplified
 from tensorlang.schedules.strategies.preparation.unfolding import Unfolding
 from tensorlang.schedules.strategies.processor import Processor
+from tensorlang.schedules.strategies.rows.in_rows import InRows
 from tensorlang.schedules.strategies.rows.lanes_around import LanesAround
 from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks, block_rows
 from tensorlang.schedules.strategies.rows.rows import RowVectors
@@ -250,28 +249,29 @@ class ProgramStrategy:
         found = Placements.of(self._plain, {info.name: info for info in self._stages}, self._rows)
         if found is None or self._last is None:
             return None
-        follow = () if self.placed else compute_in_rows(self._plain.copy(), self._last)
-        return None if found.places.keys() <= set(follow) else found
+        follow = None if self.placed else InRows.of(self._plain, self._last)
+        return None if follow is not None and found.places.keys() <= set(follow.names) else found
 
     @property
     def _main_name(self) -> str:
         return "" if self._main is None else self._main.name
 
     @cached_property
-    def _in_rows(self) -> tuple[str, ...]:
+    def _in_rows(self) -> InRows | None:
         """The stages that can be computed in the rows of the last one, where the main stage runs in rows."""
         main = self._rows.get(self._main_name)
         if self._last is None or main is None or main.name != "rows" or self._placements is not None:
-            return ()
-        moved = compute_in_rows(self._plain.copy(), self._last)
-        return () if self._consumers & {self._last.name, *moved} else moved  # what is computed from tiles has no rows of its own
+            return None
+        last = self._rows.get(self._last.name)
+        tall = last.tall if isinstance(last, RowVectors) else ()
+        found = InRows.of(self._plain, self._last, (f"{self._prefixes.get(self._last.name, '')}rows", tall))
+        met = found is not None and self._consumers & {self._last.name, *found.names}  # what is computed from tiles has no rows of its own
+        return None if met else found
 
-    def _rows_pay(self, config: Config) -> bool:
-        """Are stages in the rows of the last one, unless it is predicted to be clearly faster without? The schedule is kept."""
-        whole, rows = (self._schedule({**config, "in_rows": inside}) for inside in (False, True))
-        pays = estimate(whole.nest, self.machine.core).seconds >= OTHER_WAY * estimate(rows.nest, self.machine.core).seconds
-        self._made["default"] = rows if pays else whole
-        return pays
+    def _rows_that_pay(self, config: Config, rows: InRows) -> Config:
+        """Where stages follow rows. The schedule is kept."""
+        choice, self._made["default"] = rows.default(lambda choice: self._schedule(config | choice), self.machine)
+        return choice
 
     def _beside(self) -> Iterator[tuple[str, RowStrategy]]:
         """The stages beside the main one that have knobs of their own, with the prefix of these."""
@@ -314,8 +314,8 @@ class ProgramStrategy:
         knobs: list[Knob] = list(tile.knobs() if tile is not None else rows.knobs() if rows is not None else ())
         for prefix, beside in self._beside():
             knobs += beside.knobs(prefix)
-        if self._in_rows:
-            knobs.append(Flag("in_rows"))
+        if self._in_rows is not None:
+            knobs += self._in_rows.knobs()
         if self._meets:
             knobs.append(Flag("together"))
         knobs += shared
@@ -336,7 +336,7 @@ class ProgramStrategy:
         config: Config = self._defaults(self._main_name) if self._main_name in self._tiles else {} if rows is None else rows.default()
         for prefix, beside in self._beside():
             config |= beside.default(prefix)
-        config |= {"in_rows": self._rows_pay(config)} if self._in_rows else {}
+        config |= {} if self._in_rows is None else self._rows_that_pay(config, self._in_rows)
         return config | ({"together": self._meeting_pays(config)} if self._meets else {}) | shared
 
     @property
@@ -381,8 +381,8 @@ class ProgramStrategy:
         moved: Collection[str] = ()
         if self._placements is not None:
             moved = self._placements.schedule(s, config)
-        elif config.get("in_rows") and self._last is not None:
-            moved = compute_in_rows(s, self._last)
+        elif config.get("in_rows") and self._in_rows is not None:
+            moved = self._in_rows.schedule(s, config)
         steps = StageSteps(
             tuple(info.name for info in self._stages if info.name in self._heavy),
             self._main_name,

@@ -178,3 +178,18 @@ def test_what_is_lowered_to_see_whether_it_stays_small_is_not_lowered_again(monk
     assert again == replace(lower(first, NATIVE), name="other")
     assert compilation._lowered(nest, NATIVE) == lower(nest, NATIVE)  # once
     assert seen == [first, nest]
+
+
+def test_the_lanes_of_a_sum_beside_another_statement_are_combined_once() -> None:
+    """Exponentials and their sum in one loop: its lanes are added up behind the loop, not in each of its steps."""
+    s = tl.Schedule(tl.ops.softmax(tl.placeholder((5, 70), name="x")))
+    for stage in ("sum", "exp", "max"):
+        s.compute_at(f"softmax_{stage}", "softmax.i")
+    s.fuse_loops("softmax_exp.i", "softmax_sum.i")
+    s.fuse_loops("softmax_exp.j", "softmax_sum.k")
+    s.split("softmax_sum.k", 16, tail="peel")
+    s.vectorize("softmax_sum.k_i")
+    check(s)
+    steps = [part for part in statements(lower(s.nest, NATIVE).body) if isinstance(part, For) and part.loop == "softmax_sum.k_o"]
+    assert steps
+    assert not any(isinstance(part, For) and ".sum" in part.loop for step in steps for part in statements(step.body))

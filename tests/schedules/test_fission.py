@@ -113,6 +113,21 @@ def test_a_reduction_is_joined_with_its_start_and_its_use() -> None:
     check(s)
 
 
+def test_what_stands_between_goes_before() -> None:
+    """Exponentials and their sum are one loop, though the sum begins between the two."""
+    s = tl.Schedule(tl.ops.softmax(tl.placeholder((6, 37), name="x")))
+    for stage in ("sum", "exp", "max"):
+        s.compute_at(f"softmax_{stage}", "softmax.i")
+    refused = refusal(s, "fuse_loops", "softmax_max.i", "softmax_sum.i")
+    assert refused.code == "TL-S105"
+    assert "'softmax_exp' stands between the loops and touches what the first one does" in refused.reason
+    s.fuse_loops("softmax_exp.i", "softmax_sum.i")
+    s.fuse_loops("softmax_exp.j", "softmax_sum.k")
+    s.split("softmax_sum.k", 8, tail="peel")
+    s.vectorize("softmax_sum.k_i")
+    check(s)
+
+
 def test_only_serial_neighbours_are_joined() -> None:
     s = tl.Schedule(chain())
     assert refusal(s, "fuse_loops", "v.y", "h.y").code == "TL-S105"

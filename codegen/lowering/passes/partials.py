@@ -7,9 +7,9 @@
                                                     ... part[l] += part[l + 8], then 4, 2, 1
                                                     C[i] += part[0]
 
-The partial results live across all loops around the vector loop that do not move the element, so they are combined once. They are a
-power of two, the identity where there are fewer lanes: LLVM 22 ends the process where it sees that 15 truth values are counted. Vector
-loops stand at stores by now (`vectors.distribute`).
+The partial results live across all loops around the vector loop that do not move the element, so they are combined once, unless something
+else there reads or writes the element's buffer. They are a power of two, the identity where there are fewer lanes: LLVM 22 ends the process
+where it sees that 15 truth values are counted. Vector loops stand at stores by now (`vectors.distribute`).
 
 Between the loops may be a condition that alone keeps the element inside (`H[I[i]]` where I[i] is a row of H). Then lanes also note that
 they ran, and the partial results are combined only if one did:
@@ -48,7 +48,7 @@ from tensorlang.ir import (
     block,
 )
 from tensorlang.ir.dtype import INT32
-from tensorlang.ir.mentions import allocations
+from tensorlang.ir.mentions import allocations, mentions
 from tensorlang.ir.names import unique
 from tensorlang.ir.traverse import axes_of, map_expressions, map_statements, reads_data, statements, substitute
 from tensorlang.language.reduction import single
@@ -85,7 +85,8 @@ def _rewrite(stmt: Stmt, taken: set[str], facts: tuple[Expr, ...]) -> Stmt:
     into = _edited(vector, store, replace(store, buffers=local, index=(lane,)))
     combined: Stmt = replace(store, values=partial.first())
     if not _only_sometimes(stmt, store, facts):
-        return partial.allocated(block(partial.start(), _edited(stmt, vector, into), partial.halved(), combined))
+        rest = _rewrite(_edited(stmt, vector, into), taken, facts)  # sums of other stages may stand beside this one
+        return partial.allocated(block(partial.start(), rest, partial.halved(), combined))
     ran = Buffer(unique(f"{store.buffers[0].name}_ran", taken), (ir.const(width),), INT32, "register")
     flags = _Partials(f"{store.stage}.ran", f"{vector.loop}.ran", (ran,), width, single("max", "max", 0, INT32))
     note = _edited(vector, store, Store(flags.stage, (ran,), (lane,), (Const(1, INT32),)))
@@ -166,8 +167,17 @@ def _reduction(stmt: Stmt, outer: Sequence[str] = ()) -> tuple[For, Store] | Non
             return _reduction(body, (*outer, loop))
         case If(_, then, None) if outer:
             return _reduction(then, outer)
+        case Block(body) if outer:
+            found = ((part, _reduction(part, outer)) for part in body)
+            return next((inner for part, inner in found if inner is not None and _is_alone(inner[1], part, body)), None)
         case _:
             return None
+
+
+def _is_alone(store: Store, own: Stmt, body: Sequence[Stmt]) -> bool:
+    """Does nothing in a block but the store's own part touch what it writes to?"""
+    written = {buffer.name for buffer in store.buffers}
+    return all(part is own or mentions(part).names.isdisjoint(written) for part in body)
 
 
 def _only_store(stmt: Stmt) -> Store | None:

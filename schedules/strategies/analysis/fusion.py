@@ -122,19 +122,6 @@ def _place_before(s: Schedule, name: str, around: str) -> Directive | None:
     return next((ComputeAt(name, loop) for loop in (*others[-1:], *own[:-1]) if s.can("compute_at", name, loop)), None)
 
 
-def compute_in_rows(s: Schedule, result: StageInfo) -> tuple[str, ...]:
-    """Move the intermediates that follow the rows of `result` into its outermost loop that repeats; the stages that moved."""
-    depth = next((position for position, loop in enumerate(result.outer) if size(loop) > 1), len(result.outer))
-    if depth + 1 >= len(result.outer):
-        return ()
-    row, moved = result.outer[depth].loop, list[str]()
-    for name in followers(s, result, depth):
-        if s.can("compute_at", name, row):
-            s.compute_at(name, row)
-            moved.append(name)
-    return tuple(moved)
-
-
 def followers(s: Schedule, result: StageInfo, depth: int) -> tuple[str, ...]:
     """The stages that are only read by `result`, or by one another, at the element of its loops down to `depth`; the last one first.
 

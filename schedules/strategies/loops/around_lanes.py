@@ -19,8 +19,12 @@ def rows_around(s: Schedule, count: int, outer: str, inner: str) -> str | None:
     if count == 1 or not around or (literal_extent(around[-1]) or 0) < count:
         return None
     with suppress(ScheduleError), s.together():
-        rows, beside = s.split(around[-1].loop, count, "peel")
-        s.reorder(rows, outer, beside, inner)
+        if literal_extent(around[-1]) == count:
+            rows, beside = outer, around[-1].loop
+            s.reorder(outer, beside, inner)
+        else:
+            rows, beside = s.split(around[-1].loop, count, "peel")
+            s.reorder(rows, outer, beside, inner)
         s.unroll(beside)
         return rows if len(around) == 1 else None
     return None

@@ -4,7 +4,7 @@
     for i: before[i, :] = now[i, :]
 
 A tensor that leaves a cache is read from further away by each stage that goes through it; in one loop the second has the row that the
-first has just touched. Stages that are computed for a reader alone go into its loops (`compute_in_rows`, `placements`): these are what is
+first has just touched. Stages that are computed for a reader alone go into its loops (`InRows`, `placements`): these are what is
 left, results and states of scans, and what several read. Loops inside stay apart, so that each stage keeps its own vectors.
 
 Recurrences that stand one after the other, as the sections of a filter, wait for their own past, each by itself; in one loop the others

@@ -34,7 +34,7 @@ def sliding_rows(rows: RowVectors, plain: Sequence[Part], machine: Processor) ->
     if vector is None or not rows.may_be_reordered:
         return rows
     reads = [load for load in stage.loads if stage.moves(load, vector) == 1]
-    tall = _tall(rows, reads)
+    tall = _tall(rows, reads, machine)
     most = max(Counter(tensor_of(load).name for load in reads).values(), default=0)
     along = most > 1 and machine.core.vector_bits >= 8 * machine.core.line
     if not (tall or along):
@@ -59,16 +59,21 @@ def sliding_rows(rows: RowVectors, plain: Sequence[Part], machine: Processor) ->
     return replace(rows, wanted=wanted, tall=tall, rows=beside)
 
 
-def _tall(rows: RowVectors, reads: Sequence[Load]) -> tuple[int, ...]:
-    """The rows that may stand side by side: some tensor is read at several places along them, and no end of a row is apart."""
+def _tall(rows: RowVectors, reads: Sequence[Load], machine: Processor) -> tuple[int, ...]:
+    """The rows that may stand side by side: they read at several places along them, or something alike, and no end of a row is apart.
+
+    Where they read something alike, as the weights of a layer, results stay in L2: beyond it lines are asked for ahead along one row.
+    """
     stage = rows.stage
     if len(stage.outer) < 2 or stage.outer[-1] is not rows.vector or any(rows.ends):
         return ()
     above = stage.outer[-2]
     places: dict[str, set[int]] = {}
+    near = (stage.written() or machine.l2) <= machine.l2 // 2
+    alike = near and any(stage.moves(load, above) == 0 for load in reads)
     for load in reads:
         forms = [form for form in map(linear, load.index[:-1]) if form.terms.get(Axis(above.loop)) == 1]
         if len(forms) == 1:
             places.setdefault(tensor_of(load).name, set()).add(forms[0].constant)
-    shared = any(len(found) > 1 for found in places.values())
+    shared = alike or any(len(found) > 1 for found in places.values())
     return tuple(count for count in TALL if is_literal(above) and 2 * count <= size(above)) if shared else ()

@@ -1,0 +1,107 @@
+"""What follows the rows of the last stage, computed row by row, or for a few rows side by side, just before these.
+
+    for b: for i: m[b, i] = mean(x[b, i, :])                     for b: for i:
+    for b: for i: for j: y[b, i, j] = x[b, i, j] - m[b, i]  ->       m = mean(x[b, i, :])
+                                                                     for j: y[b, i, j] = x[b, i, j] - m
+
+Means of a normalisation, maxima and sums of a softmax: a row is still near when it is read again. Each such stage goes into the innermost
+loop down to `row` that it follows. The deeper, the less is kept, and nothing is computed twice; but a short row has no lanes of its own.
+Rows that the last stage computes side by side, since they read something alike, as the weights of a layer, are summed up side by side too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tensorlang.errors import ScheduleError
+from tensorlang.schedules.model.estimate import estimate
+from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob
+from tensorlang.schedules.spaces.space import Config
+from tensorlang.schedules.strategies.analysis.fusion import followers
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, size
+from tensorlang.schedules.strategies.descent import OTHER_WAY
+from tensorlang.schedules.strategies.processor import Processor
+
+
+@dataclass(frozen=True, slots=True)
+class InRows:
+    """Stages by the loops of the last one that they follow, outermost first, the last stage of each loop first.
+
+    `rows`: the knob of the last stage that says how many rows are side by side, and what it may be beside 1.
+    """
+
+    last: StageInfo
+    follow: tuple[tuple[str, tuple[str, ...]], ...]
+    rows: tuple[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, plain: Schedule, last: StageInfo, rows: tuple[str, tuple[int, ...]] = ("", ())) -> InRows | None:
+        """The stages of a program that can be computed in the rows of its last one; None where none can be."""
+        found: list[tuple[str, tuple[str, ...]]] = []
+        for depth, loop in enumerate(last.outer[:-1]):
+            names = followers(plain, last, depth) if size(loop) > 1 else ()
+            if names:
+                found.append((loop.loop, names))
+        new = cls(last, tuple(found), rows)
+        return new if found and new.schedule(plain.copy(), {}) else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that may move."""
+        return self.follow[0][1]
+
+    def knobs(self) -> tuple[Knob, ...]:
+        """Whether they move, and down to which loop."""
+        rows = [loop for loop, _ in self.follow]
+        return (Flag("in_rows"), *([Choice("row", rows)] if len(rows) > 1 else []))
+
+    def default(self, made: Callable[[Config], Schedule], machine: Processor) -> tuple[Config, Schedule]:
+        """The best choice, and the schedule that is made of it: in the outermost rows, one by one, unless another way is clearly faster."""
+        known = dict[str, tuple[Schedule, float]]()
+
+        def seconds(choice: Config) -> float:
+            if repr(choice) not in known:
+                s = made(choice)
+                known[repr(choice)] = s, estimate(s.nest, machine.core).seconds
+            return known[repr(choice)][1]
+
+        deeper, (name, counts) = len(self.follow) > 1, self.rows
+        within: list[Config] = [{"in_rows": True} | ({"row": loop} if deeper else {}) for loop, _ in self.follow]
+        found = _clearly_best(within, seconds)
+        if found is within[-1]:
+            found = _clearly_best([found, *({**found, name: count} for count in counts)], seconds)
+        found = _clearly_best([found, {**within[0], "in_rows": False}], seconds)
+        return found, known[repr(found)][0]
+
+    def schedule(self, s: Schedule, config: Config) -> tuple[str, ...]:
+        """Move the stages into the loops of a point; those that moved."""
+        loops = [loop for loop, _ in self.follow]
+        depth = loops.index(config.get("row", loops[0]))
+        at = {name: loop for loop, names in self.follow[: depth + 1] for name in names}
+        at |= self._side_by_side(s, at, config.get(self.rows[0], 1))
+        moved: list[str] = []
+        for name in self.names:
+            if s.can("compute_at", name, at[name]):
+                s.compute_at(name, at[name])
+                moved.append(name)
+        return tuple(moved)
+
+    def _side_by_side(self, s: Schedule, at: Mapping[str, str], count: int) -> dict[str, str]:
+        """The loop over groups of rows for those that move into the rows of which so many are computed side by side."""
+        row = self.last.outer[-2].loop
+        if count == 1 or row not in at.values() or (literal_extent(find_loop(s.nest, row)) or 0) < 2 * count:
+            return {}
+        with suppress(ScheduleError), s.together():
+            outer, _ = s.split(row, count, "peel")
+            return {name: outer for name, loop in at.items() if loop == row}
+        return {}
+
+
+def _clearly_best(choices: Sequence[Config], seconds: Callable[[Config], float]) -> Config:
+    """The first one, unless the best is clearly faster."""
+    best = min(choices, key=seconds)
+    return best if seconds(best) < OTHER_WAY * seconds(choices[0]) else choices[0]
