@@ -83,7 +83,8 @@ def moves_of_loop(nest: Nest, loop: str) -> Iterator[Directive]:
 
 def moves_of_stage(nest: Nest, stage: str) -> Iterator[Directive]:
     """Directives that say where a stage is computed and stored."""
-    yield from (ComputeInline(stage), ComputeRoot(stage), ReverseComputeInline(stage), StoreRoot(stage), Narrow(stage), Share(stage))
+    yield from (ComputeInline(stage), ComputeRoot(stage), ReverseComputeInline(stage), StoreRoot(stage), Narrow(stage))
+    yield from (Share(stage), Separate(stage, ()))
     yield from (JoinReductions(stage, other) for other in _reductions_after(nest, stage))
     for part in loops(nest.body):
         if stage_of(part.loop) not in (stage, f"{stage}.init"):

@@ -29,6 +29,11 @@ these windows share them: the brightest pixel within 10 is found in 50 steps ins
                                                             Y_8[x] = max(Y_4[x], Y_4[x + 4])
                                                             Y[y] = max(Y_8[y], Y_8[y + 5])
 
+Without loops, a window that is written out as a sum of integers is separated where its weights are a product, as of a binomial filter:
+
+    Y[y, x] = F[y, x] + 2 * F[y, x + 1] + ...       ->      Y_inner[y, x] = F[y, x] + 2 * F[y + 1, x] + F[y + 2, x]
+                                                            Y[y, x] = Y_inner[y, x] + 2 * Y_inner[y, x + 1] + Y_inner[y, x + 2]
+
 Legal where the loops of the stage stand in one another, the inner ones are of its reduction, and every element that is read exists
 without the conditions that stay behind. The result is re-associated, and products of a sum distributed.
 """
@@ -62,6 +67,7 @@ from tensorlang.ir.relations import closure, condition, in_scope
 from tensorlang.ir.traverse import axes_of, read_in, reads_data, substitute
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.directives.doubled import Doubled, with_doubled
+from tensorlang.schedules.directives.written_out import with_products
 from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.legality.in_bounds import unprotected
 from tensorlang.schedules.legality.rewrites import idempotent
@@ -122,7 +128,7 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Separate(Directive):
-    """Combine what the `loops` of the reduction `stage` go over in a stage before it."""
+    """Combine what the `loops` of the reduction `stage` go over, or columns of a window that it writes out, in a stage before it."""
 
     stage: StageName
     loops: tuple[LoopName, ...]
@@ -130,11 +136,10 @@ class Separate(Directive):
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the two stages, or one for each power of two."""
+        if not self.loops:
+            return self._all_there(*with_products(nest, self.stage))
         if self.doubling:
-            made, labels = with_doubled(nest, self.doubled(nest))
-            for label in (*labels, self.stage):
-                self._require_exists(made, label)
-            return made
+            return self._all_there(*with_doubled(nest, self.doubled(nest)))
         plan = self.plan(nest)
         label, shape = new_stage(nest, f"{self.stage}_inner"), shape_of(plan.portion.coordinates)
         local = tuple(Buffer(fresh_buffer(nest, f"{buffer.name}_inner"), shape, buffer.dtype) for buffer in plan.store.buffers)
@@ -142,8 +147,7 @@ class Separate(Directive):
         first, combined = _combining_first(nest, plan, label, local), _combining_the_rest(plan, local)
         whole = allocate(local, block(first, combined))
         made = pruned(replace(nest, body=edit_loops(nest.body, lambda part: part.loop == plan.chain[0].loop, lambda _: whole)))
-        self._require_there(made, label)
-        return made
+        return self._all_there(made, (label,))
 
     def _found(self, nest: Nest) -> tuple[Store, tuple[For, ...], Sequence[Expr], tuple[For, ...]]:
         """The statement, its loops that stand in one another, what is asked in them, and all loops around. Raises `Refusal`."""
@@ -205,8 +209,8 @@ class Separate(Directive):
         """The loops of the stage that stand in one another, with nothing beside them but conditions."""
         chain = own_loops(path, self.stage)
         missing = [loop for loop in self.loops if loop not in [part.loop for part in chain]]
-        if missing or not self.loops:
-            what = f"{short(missing[0])!r} is no loop around {self.stage!r} alone" if missing else "it needs at least one loop"
+        if missing:
+            what = f"{short(missing[0])!r} is no loop around {self.stage!r} alone"
             raise self._refusal("TL-S301", f"{what}; name loops of a reduction that is one perfect nest")
         for part in chain:
             if part.kind != "serial":
@@ -234,10 +238,11 @@ class Separate(Directive):
         if size > MAX_PARTIAL_BYTES:
             raise self._refusal("TL-S203", f"what is combined first is too large to be stored: {size} bytes, at most {MAX_PARTIAL_BYTES}")
 
-    def _require_there(self, nest: Nest, label: str) -> None:
-        """Raise `Refusal` where what is read or written exists only under a condition that is not asked there any more."""
-        self._require_exists(nest, label)
-        self._require_exists(nest, self.stage)
+    def _all_there(self, nest: Nest, labels: Iterable[str]) -> Nest:
+        """The nest. Raises `Refusal` where what is read or written exists only under a condition that is not asked there any more."""
+        for label in (*labels, self.stage):
+            self._require_exists(nest, label)
+        return nest
 
     def _require_exists(self, nest: Nest, stage: str) -> None:
         (store,) = stores_of(nest.body, (stage,))

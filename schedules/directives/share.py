@@ -19,7 +19,6 @@ Legal where every element that is read exists without the conditions around.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -33,11 +32,9 @@ from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.legality.in_bounds import unprotected
 from tensorlang.schedules.placement.local_copies import fresh_buffer
 from tensorlang.schedules.rewriting.boxes import (
+    alone,
     axes,
-    derived_axes,
     new_stage,
-    over_loops,
-    own_loops,
     shape_of,
     sweep,
     values_at,
@@ -48,12 +45,7 @@ from tensorlang.schedules.rewriting.copies import FreshNames
 from tensorlang.schedules.rewriting.edit import (
     edit_loops,
     edit_stores,
-    loops_on,
     nested,
-    path_to_store,
-    require_no_vector,
-    require_single,
-    require_stage,
     stores_of,
 )
 from tensorlang.schedules.rewriting.parts import largest, with_each
@@ -76,7 +68,7 @@ class Share(Directive):
 
     def alike(self, nest: Nest) -> list[Expr]:
         """What elements compute alike, over axes of loops, each once. Raises `Refusal` where the stage is in no loops of its own."""
-        store, own, known = self._place(nest)
+        store, own, known = alone(nest, self.stage)
 
         def is_alike(expr: Expr) -> bool:
             quotients, found = coordinates_of(expr, own)
@@ -87,22 +79,9 @@ class Share(Directive):
     def _refusal(self, code: str, reason: str) -> Refusal:
         return Refusal(code, reason, stage=self.stage)
 
-    def _place(self, nest: Nest) -> tuple[Store, tuple[For, ...], Mapping[str, Expr]]:
-        """The statement, the loops of the stage around it, with bounds over loops alone, and what derived axes are."""
-        require_stage(nest, self.stage)
-        require_single(nest, self.stage)
-        (store,) = stores_of(nest.body, (self.stage,))
-        path = path_to_store(nest, store)
-        around, own = loops_on(path), own_loops(path, self.stage)
-        if not own:
-            raise self._refusal("TL-S301", f"{self.stage!r} stands in no loops of its own")
-        require_no_vector(around, own[0].loop, self.stage)
-        known = derived_axes(nest, around)
-        return store, tuple(over_loops(loop, known) for loop in own), known
-
     def _with(self, nest: Nest, expr: Expr) -> Nest:
         """The nest with a stage for one expression."""
-        store, own, known = self._place(nest)
+        store, own, known = alone(nest, self.stage)
         if read_in(expr) & {buffer.name for buffer in store.buffers}:
             raise self._refusal("TL-S303", f"{self.stage!r} reads what it makes, so that the elements take turns")
         quotients, found = coordinates_of(expr, own)

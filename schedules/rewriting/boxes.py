@@ -14,9 +14,20 @@ from tensorlang.ir import Axis, Binary, Buffer, Compare, Const, Expr, For, If, N
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import derived_values, in_scope
 from tensorlang.ir.traverse import axes_of, substitute
+from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.rewriting.coordinates import Coordinate
 from tensorlang.schedules.rewriting.copies import FreshNames
-from tensorlang.schedules.rewriting.edit import extent_of, loops_on, stage_of, stages
+from tensorlang.schedules.rewriting.edit import (
+    extent_of,
+    loops_on,
+    path_to_store,
+    require_no_vector,
+    require_single,
+    require_stage,
+    stage_of,
+    stages,
+    stores_of,
+)
 
 MAX_PARTIAL_BYTES: Final = 1 << 30
 """Of results of a part of a reduction, which are stored until the whole of it combines them."""
@@ -32,6 +43,20 @@ def own_loops(path: tuple[Stmt, ...], stage: str) -> tuple[For, ...]:
 
 def _is_own(stmt: Stmt, stage: str) -> bool:
     return (isinstance(stmt, For) and stage_of(stmt.loop) == stage) or (isinstance(stmt, If) and stmt.orelse is None)
+
+
+def alone(nest: Nest, stage: str) -> tuple[Store, tuple[For, ...], dict[str, Expr]]:
+    """The statement of a stage, its own loops around it, with bounds over loops alone, and what derived axes are. Raises `Refusal`."""
+    require_stage(nest, stage)
+    require_single(nest, stage)
+    (store,) = stores_of(nest.body, (stage,))
+    path = path_to_store(nest, store)
+    around, own = loops_on(path), own_loops(path, stage)
+    if not own:
+        raise Refusal("TL-S301", f"{stage!r} stands in no loops of its own", stage=stage)
+    require_no_vector(around, own[0].loop, stage)
+    known = derived_axes(nest, around)
+    return store, tuple(over_loops(loop, known) for loop in own), known
 
 
 def derived_axes(nest: Nest, around: Sequence[For]) -> dict[str, Expr]:

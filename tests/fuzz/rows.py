@@ -241,7 +241,12 @@ def scatter(view: View) -> Step:
 
 
 def separate(view: View) -> Step:
-    """Some loops of a reduction before the others, or windows along one by powers of two; one at times that its element moves with."""
+    """Some loops of a reduction before the others, or windows along one by powers of two; one at times that its element moves with.
+
+    Or a sum of integers that is written out.
+    """
+    if view.rng.random() < 0.2:
+        return call("separate", view.rng.choice(view.computed()))
     found = [part for part in stores(view.nest.body) if part.reducer is not None]
     if not found:
         return call("separate", view.rng.choice(view.computed()), view.loop().loop)

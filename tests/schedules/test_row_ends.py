@@ -32,7 +32,8 @@ def waiting(parts: tuple[Part, ...]) -> list[float]:
 def default(outputs: Any, *, in_rows: bool) -> tuple[Part, ...]:
     """The default point with its stages in rows, or whole."""
     strategy = choose(outputs, target("znver4"), 1)
-    return program(strategy.schedule({**strategy.default, "in_rows": in_rows}).nest)
+    one_by_one = {"rows": 1} if "rows" in strategy.default else {}
+    return program(strategy.schedule({**strategy.default, "in_rows": in_rows, **one_by_one}).nest)
 
 
 def test_both_sums_of_a_normalisation_are_waited_for_in_rows_and_none_is_where_stages_are_whole() -> None:

@@ -165,7 +165,7 @@ def test_a_repeated_step_is_written_as_it_is_called() -> None:
 
 @pytest.mark.parametrize(("outputs", "stage", "loops", "code", "said"), [
     (lambda: window("sum"), "Y", ("i",), "TL-S304", "'i' moves its element"),
-    (lambda: window("sum"), "Y", (), "TL-S301", "it needs at least one loop"),
+    (lambda: window("sum"), "Y", (), "TL-S304", "no sum of integers that 'Y' writes out"),
     (lambda: tl.compute((4,), lambda q: tl.placeholder((4,), name="A")[q], name="B"), "B", ("q",), "TL-S304", "combines nothing"),
 ])  # fmt: skip
 def test_a_refusal_says_what_is_missing(outputs: Any, stage: str, loops: tuple[str, ...], code: str, said: str) -> None:

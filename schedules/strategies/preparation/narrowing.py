@@ -6,6 +6,8 @@ nothing of the bits that it had, or that is stored in fewer: a part of it alone,
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tensorlang.ir import Nest, Store
 from tensorlang.ir.traverse import dtype_of, nodes, reads_data
 from tensorlang.schedules.directives.narrow import Narrow
@@ -14,9 +16,10 @@ from tensorlang.schedules.rewriting.narrowing import is_wide
 from tensorlang.schedules.schedule import Schedule
 
 
-def narrow_integers(s: Schedule) -> None:
-    """Append the directives, one for each stage that is worth it."""
-    for stage in dict.fromkeys(store.stage for store in stores(s.nest.body) if _may_be_narrowed(store)):
+def narrow_integers(s: Schedule, among: Collection[str] | None = None) -> None:
+    """Append the directives, one for each stage that is worth it, of all or `among` some."""
+    found = (store.stage for store in stores(s.nest.body) if (among is None or store.stage in among) and _may_be_narrowed(store))
+    for stage in dict.fromkeys(found):
         before = _bits(s.nest, stage)
         if s.attempt(Narrow(stage)) and not any(now < was for now, was in zip(_bits(s.nest, stage), before, strict=True)):
             s.undo()

@@ -4,7 +4,8 @@
 
 A window of 15 x 15 takes 15 + 15 steps, and each of the 15 is 3 + 5; a product of three matrices that is written as one sum is two
 products. Where there is no such division, as of a disc, whose rows have windows of several lengths, these are put together of powers of
-two. Whether it is worth storing what is combined first, and reading it again, the cost model says of the whole program (`alternatives`).
+two. A window that is written out as a sum of integers is divided where its weights are a product, as of a binomial filter. Whether it is
+worth storing what is combined first, and reading it again, the cost model says of the whole program (`alternatives`).
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from tensorlang.ir import Nest
 from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.directives.separate import Separate
 from tensorlang.schedules.directives.split import Split
+from tensorlang.schedules.directives.written_out import fewest, terms
 from tensorlang.schedules.rewriting.coordinates import places
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import overlaps
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_dear, is_literal, size, stage_named, stages_of
+from tensorlang.schedules.strategies.preparation.narrowing import narrow_integers
 
 FEWER: Final = 0.6
 """The share of its steps that a reduction may take in two: else less is saved than what is stored in between costs."""
@@ -38,6 +41,7 @@ MOST_LOOPS: Final = 5
 def separate_reductions(s: Schedule) -> float:
     """Append the directives for each reduction, and for what they make, as long as that takes fewer steps; the share of all left."""
     before = _steps(s)
+    _separate_sums(s)
     waiting = [info.name for info in stages_of(s.nest) if info.combines]
     while waiting:
         stage = waiting.pop()
@@ -47,7 +51,18 @@ def separate_reductions(s: Schedule) -> float:
 
 
 def _steps(s: Schedule) -> int:
-    return sum(info.iterations * info.turns for info in stages_of(s.nest))
+    return sum(info.iterations * info.turns * max(1, terms(info.store.values)) for info in stages_of(s.nest))
+
+
+def _separate_sums(s: Schedule) -> None:
+    """Append the directives for windows that are written out, and for what they make, in as few bits as hold it."""
+    waiting = [info.name for info in stages_of(s.nest)]
+    while waiting:
+        info, known = stage_named(s.nest, waiting.pop()), set(s.stages())
+        if fewest(info.store.values, [loop.loop for loop in info.loops]) <= FEWER and s.attempt(Separate(info.name, ())):
+            made = [name for name in s.stages() if name not in known]
+            waiting += [info.name, *made]
+            narrow_integers(s, made)
 
 
 def _separated(s: Schedule, stage: str) -> list[str]:

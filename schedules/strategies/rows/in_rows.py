@@ -69,12 +69,13 @@ class InRows:
                 known[repr(choice)] = s, estimate(s.nest, machine.core).seconds
             return known[repr(choice)][1]
 
-        deeper, (name, counts) = len(self.follow) > 1, self.rows
-        within: list[Config] = [{"in_rows": True} | ({"row": loop} if deeper else {}) for loop, _ in self.follow]
-        found = _clearly_best(within, seconds)
+        name, counts = self.rows
+        places: list[Config] = [{"row": loop} if len(self.follow) > 1 else {} for loop, _ in self.follow]
+        within: list[Config] = [{"in_rows": True, **place, **({name: 1} if counts else {})} for place in places]
+        whole: Config = {"in_rows": False, **places[0]}  # the last stage says by itself how many of its rows are side by side
+        found = _clearly_best([_clearly_best(within, seconds), whole], seconds)
         if found is within[-1]:
             found = _clearly_best([found, *({**found, name: count} for count in counts)], seconds)
-        found = _clearly_best([found, {**within[0], "in_rows": False}], seconds)
         return found, known[repr(found)][0]
 
     def schedule(self, s: Schedule, config: Config) -> tuple[str, ...]:

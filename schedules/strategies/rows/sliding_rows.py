@@ -14,8 +14,9 @@ from dataclasses import replace
 from itertools import product
 from typing import Final
 
-from tensorlang.ir import Axis, Load
+from tensorlang.ir import Axis, Load, Select
 from tensorlang.ir.linear import linear
+from tensorlang.ir.traverse import axes_of, nodes
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
@@ -60,20 +61,23 @@ def sliding_rows(rows: RowVectors, plain: Sequence[Part], machine: Processor) ->
 
 
 def _tall(rows: RowVectors, reads: Sequence[Load], machine: Processor) -> tuple[int, ...]:
-    """The rows that may stand side by side: they read at several places along them, or something alike, and no end of a row is apart.
+    """The rows that may stand side by side: they read a tensor at several places along them, or something alike; no end of a row is apart.
 
-    Where they read something alike, as the weights of a layer, results stay in L2: beyond it lines are asked for ahead along one row.
+    Where they read something alike, as the weights of a layer, results stay in L2: beyond it lines are asked for ahead along one row. And
+    no row asks anything of its lanes, of which it would have fewer at once.
     """
     stage = rows.stage
     if len(stage.outer) < 2 or stage.outer[-1] is not rows.vector or any(rows.ends):
         return ()
     above = stage.outer[-2]
     places: dict[str, set[int]] = {}
-    near = (stage.written() or machine.l2) <= machine.l2 // 2
-    alike = near and any(stage.moves(load, above) == 0 for load in reads)
     for load in reads:
         forms = [form for form in map(linear, load.index[:-1]) if form.terms.get(Axis(above.loop)) == 1]
         if len(forms) == 1:
             places.setdefault(tensor_of(load).name, set()).add(forms[0].constant)
+    near = (stage.written() or machine.l2) <= machine.l2 // 2
+    choices = (node for value in stage.store.values for node in nodes(value) if isinstance(node, Select))
+    asks = any(rows.vector.loop in axes_of(choice.cond) for choice in choices)
+    alike = near and not asks and any(stage.moves(load, above) == 0 for load in reads)
     shared = alike or any(len(found) > 1 for found in places.values())
     return tuple(count for count in TALL if is_literal(above) and 2 * count <= size(above)) if shared else ()
