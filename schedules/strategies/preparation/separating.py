@@ -30,6 +30,8 @@ FEWER: Final = 0.6
 """The share of its steps that a reduction may take in two: else less is saved than what is stored in between costs."""
 FEWER_DEAR: Final = 0.75
 """The same where each step has a function or a division."""
+FEWER_WRITTEN: Final = 0.7
+"""The same of a window that is written out: each of its terms is a load, and lanes of integers are many."""
 FEWER_DOUBLED: Final = 0.4
 """The same of windows that are put together: what each power of two has is stored, and read again."""
 ALIKE: Final = 1.1
@@ -59,7 +61,7 @@ def _separate_sums(s: Schedule) -> None:
     waiting = [info.name for info in stages_of(s.nest)]
     while waiting:
         info, known = stage_named(s.nest, waiting.pop()), set(s.stages())
-        if fewest(info.store.values, [loop.loop for loop in info.loops]) <= FEWER and s.attempt(Separate(info.name, ())):
+        if fewest(info.store.values, [loop.loop for loop in info.loops]) <= FEWER_WRITTEN and s.attempt(Separate(info.name, ())):
             made = [name for name in s.stages() if name not in known]
             waiting += [info.name, *made]
             narrow_integers(s, made)
