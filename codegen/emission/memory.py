@@ -5,7 +5,8 @@
     step 2, 3, 4           vector loads of the span from the first to the last element, and shuffles; under a mask, where the target
                            has masked vectors, each of these loads under the part of the mask that falls on it
     step -2, -3, -4        the same, in the opposite order
-    known places           no further apart than there are lanes (`x // 4`): one vector load, and a shuffle
+    known places           no further apart than there are lanes (`x // 4`): one vector load, and a shuffle; further (`x // 2 * 3`):
+                           loads of all that lies between, and shuffles, where that is at most one of each for two lanes
     rising by one at most  one load, and an instruction that moves lanes (`rising`)
     anything else          element by element; under a mask, or where the indices are data, a gather or scatter
     written where data     one lane after the other, by their addresses on the stack (`in_turn`)
@@ -19,7 +20,7 @@ LLVM keep the storage in registers; where nothing reads lanes that are off, with
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from llvmlite import ir as llvm
@@ -82,6 +83,8 @@ def load(builder: Builder, target: Target, access: VectorAccess, mask: Value | N
         value = _near(builder, target, access, vector, mask)
     elif mask is None and _is_near_narrow(target, access):
         value = _near_narrow(builder, access, vector)
+    elif _is_near_enough(target, access, mask):
+        value = _collected(builder, target, access, vector, mask)
     elif rising.is_loaded(target, access, mask):
         value = rising.load(builder, target, access, mask)
     else:
@@ -251,6 +254,45 @@ def _near_narrow(builder: Builder, access: VectorAccess, vector: llvm.Type) -> V
     return picked(builder, value, value, [offset - first for offset in offsets])
 
 
+def _is_near_enough(target: Target, access: VectorAccess, mask: Value | None) -> bool:
+    """Do known places lie so near that loads of all between them, and as many shuffles, are fewer than a load for each of them?
+
+    Of bytes and words: lanes of 32 bits and more are put together in as few instructions from loads of one each.
+    """
+    offsets, masks = access.constant_offsets(), mask is None or target.has_masks
+    if access.place.dtype.bits >= I32.width or not (target.is_x86 and masks) or target.vector_bits < LEAST_SHUFFLED:
+        return False
+    if offsets is None or access.lanes > MOST_LANES:
+        return False
+    span = max(offsets) - min(offsets) + 1
+    return access.lanes <= span and 2 * span <= access.lanes * len(set(offsets))
+
+
+def _collected(builder: Builder, target: Target, access: VectorAccess, vector: llvm.Type, mask: Value | None) -> Value:
+    """Each lane its element, out of loads of as many, from the first element that is wanted to the last."""
+    offsets, place, count = access.constant_offsets() or (), access.place, access.lanes
+    last, value, missing = max(offsets), Poison(vector), set(range(count))
+    while missing:  # what is loaded next begins with the first element that is missing
+        start = min(min(offsets[lane] for lane in missing), last + 1 - count)
+        taken = {lane: offsets[lane] - start for lane in missing if offsets[lane] - start < count}
+        wanted = None if mask is None else _wanted(builder, mask, taken)
+        first = address(builder, place.dtype, access.base, literal(I64, start))
+        loaded = contiguous.load(builder, target, place.name, first, vector, place.dtype.bytes, wanted)
+        value = picked(builder, value, loaded, [count + taken[lane] if lane in taken else lane for lane in range(count)])
+        missing -= taken.keys()
+    return value
+
+
+def _wanted(builder: Builder, mask: Value, taken: Mapping[int, int]) -> Value:
+    """Where some lane that is on takes an element of a load: lanes by which one they take."""
+    takers = [[lane for lane, at in taken.items() if at == place] for place in range(lanes_of(mask))]
+    wanted = filled(mask.type, 0)
+    for turn in range(max(map(len, takers))):
+        some = {taking[turn]: place for place, taking in enumerate(takers) if turn < len(taking)}
+        wanted = builder.or_(wanted, _spread(builder, mask, some))
+    return wanted
+
+
 def _near(builder: Builder, target: Target, access: VectorAccess, vector: llvm.Type, mask: Value | None) -> Value:
     """Each lane its own element, or one that others take as well, out of a load from the first of them to the last."""
     offsets, place, lanes = access.constant_offsets() or (), access.place, range(access.lanes)
@@ -262,12 +304,8 @@ def _near(builder: Builder, target: Target, access: VectorAccess, vector: llvm.T
     wanted: Value | None = None
     if mask is None:
         wanted = literal(I1, tuple(int(first + lane <= last) for lane in lanes)) if last - first < access.lanes - 1 else None
-    else:  # an element is read where some lane that is on takes it
-        takers = [[lane for lane in lanes if offsets[lane] - first == at] for at in lanes]
-        wanted = filled(mask.type, 0)
-        for turn in range(max(map(len, takers))):
-            some = {taking[turn]: at for at, taking in enumerate(takers) if turn < len(taking)}
-            wanted = builder.or_(wanted, _spread(builder, mask, some))
+    else:
+        wanted = _wanted(builder, mask, {lane: offsets[lane] - first for lane in lanes})
     base = address(builder, place.dtype, access.base, literal(I64, first))
     found = contiguous.load(builder, target, place.name, base, vector, place.dtype.bytes, wanted)
     order = llvm.Constant(llvm.VectorType(I32, access.lanes), [offset - first for offset in offsets])

@@ -278,7 +278,10 @@ def test_a_blend_keeps_the_lanes_of_our_own_storage_that_are_off(run: Run, lanes
 def test_elements_that_lie_near_each_other_are_read_where_some_lane_takes_them(
     run: Run, guarded: Guarded, dtype: DType, on: str, lanes: int
 ) -> None:
-    """Channels of groups (`l // 4 * 4 + 1`), an image twice as large (`l // 2`), turned and longer groups: no page beyond is touched."""
+    """Channels of groups (`l // 4 * 4 + 1`), an image twice as large (`l // 2`), turned and longer groups, and what takes several loads.
+
+    No page beyond is touched.
+    """
     dtype, rng, l = DType(dtype), np.random.default_rng(lanes), Axis("l")
     places: dict[str, tuple[Expr, Callable[[int], int]]] = {
         "group": (index((4, "q"), 1), lambda n: n // 4 * 4 + 1),
@@ -287,6 +290,9 @@ def test_elements_that_lie_near_each_other_are_read_where_some_lane_takes_them(
         "four times": (Binary("floordiv", l, const(4)), lambda n: n // 4),
         "four of three": (index((3, "q"), 2), lambda n: n // 4 * 3 + 2),
         "turned": (Binary("sub", const(lanes - 1), Binary("mod", index((3, "l")), const(4))), lambda n: lanes - 1 - 3 * n % 4),
+        "two of three": (Binary("add", Binary("mul", Binary("floordiv", l, const(2)), const(3)), const(1)), lambda n: n // 2 * 3 + 1),
+        "four of nine": (Binary("add", index((9, "q"), 2), Binary("mod", index((3, "l")), const(4))), lambda n: n // 4 * 9 + 2 + 3 * n % 4),
+        "six apart": (index((6, "l"), 1), lambda n: 6 * n + 1),
     }
     quotient = Binary("floordiv", l, const(4))
     for place, meaning in places.values():
@@ -307,14 +313,25 @@ def test_elements_that_lie_near_each_other_are_read_where_some_lane_takes_them(
             assert np.array_equal(found[mask], data[where[mask]]) and not found[~mask].any()
 
 
+def _put_one_by_one(place: Expr, dtype: str, on: str) -> int:
+    """The lanes that are put into a vector of 64 one by one."""
+    x, y, l = arg("X", 192, dtype=dtype), arg("Y", 64, dtype=dtype), Axis("l")
+    text = emit(Nest("f", (x,), (y,), (), loop("l", 64, store(y, (l,), Load(x, (place,))), "vector")), target(on), name="f")
+    return text.count("insertelement")
+
+
 @pytest.mark.parametrize("on", ["x86-64-v4", "x86-64-v3", "x86-64-v2"])
 @pytest.mark.parametrize("dtype", ["uint8", "int16"])
 def test_narrow_elements_near_each_other_are_not_put_into_lanes_one_by_one(on: str, dtype: str) -> None:
     """Letters of three bytes each: four lanes take three elements."""
-    x, y, l = arg("X", 48, dtype=dtype), arg("Y", 64, dtype=dtype), Axis("l")
-    place = Binary("mul", Binary("floordiv", l, const(4)), const(3))
-    text = emit(Nest("f", (x,), (y,), (), loop("l", 64, store(y, (l,), Load(x, (place,))), "vector")), target(on), name="f")
-    assert text.count("insertelement") <= 1
+    assert _put_one_by_one(Binary("mul", Binary("floordiv", Axis("l"), const(4)), const(3)), dtype, on) <= 1
+
+
+@pytest.mark.parametrize("on", ["x86-64-v4", "x86-64-v3"])
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+def test_narrow_elements_further_apart_are_taken_out_of_several_loads(on: str, dtype: str) -> None:
+    """Numbers of twelve bits: two lanes take three bytes."""
+    assert _put_one_by_one(Binary("mul", Binary("floordiv", Axis("l"), const(2)), const(3)), dtype, on) == 0
 
 
 @pytest.mark.parametrize(
