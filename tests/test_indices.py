@@ -149,7 +149,7 @@ def test_rows_of_a_sparse_matrix_are_read_between_their_pointers(of: str) -> Non
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("mode", "least"), [("edge", 1), ("reflect", 3), ("wrap", 1), ("wrap", 2)])
+@pytest.mark.parametrize(("mode", "least"), [("edge", 1), ("reflect", 3), ("symmetric", 2), ("wrap", 1), ("wrap", 2)])
 def test_an_image_whose_extents_are_dims_is_padded(mode: str, least: int) -> None:
     H, W = tl.dim("H", least), tl.dim("W", least)
     A = tl.placeholder((H, W), name="A")

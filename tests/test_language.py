@@ -75,6 +75,10 @@ REFUSED: dict[str, Callable[[], Any]] = {
     ),
     'I[i] / 2 divides integers; write // for the floor, or tl.cast(..., "float32") to divide exactly': lambda: over(lambda i: I[i] / 2),
     "A[i] // 2.0: // and % are for integers; write tl.floor(a / b), or tl.cast to an integer": lambda: over(lambda i: A[i] // 2),
+    "A[i] % 2.0: // and % are for integers; write a - tl.floor(a / b) * b, or tl.cast to an integer": lambda: over(lambda i: A[i] % 2),
+    "tl.clamp has two ends; where there is one write tl.maximum(x, lo) or tl.minimum(x, hi)": lambda: over(
+        lambda i: tl.clamp(A[i], 0, None)
+    ),
     '& of A[i] and A[i]: bits are for integers and bool; write tl.cast(..., "int32")': lambda: over(lambda i: A[i] & A[i]),
     '* of F[i] and F[i]: there is no arithmetic on bool; write tl.cast(..., "int32") or use & | ~': lambda: over(lambda i: F[i] ** 1),
     '+ of F[i] and F[i]: there is no arithmetic on bool; write tl.cast(..., "int32") or use & | ~': lambda: over(lambda i: F[i] + F[i]),
@@ -112,7 +116,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "A: float32[8] is read one element at a time; write an index for each axis, not slice(None, None, None)": lambda: over(lambda _: A[:]),
     "A: float32[8] is a whole tensor, and arithmetic is on elements; "
     "write tl.compute(A.shape, lambda i: A[i] + ...), or a function of tl.ops": lambda: over(lambda i: A + i),
-    "the body of tensor Y is A: float32[8] itself; index it, as in A[i, j]": lambda: over(lambda i: A if i is not None else 0),
+    "the body of tensor Y is A: float32[8] itself; index it, as in A[i]": lambda: over(lambda i: A if i is not None else 0),
     "A: float32[8] cannot be iterated over; define a tensor over its axes with tl.compute": lambda: list(A),
     # axes
     "Y uses the axis 'k', which it does not own; reduce over it (tl.sum(..., axis=k)) or use one of i": lambda: over(lambda i: A[k] + A[i]),
@@ -139,7 +143,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "the extent n is known only at run time; compare it inside tl.select or where=": lambda: bool(n),
     "an output must be a tensor, not 3": lambda: tl.evaluate(3, {}),  # type: ignore[call-overload]
     # padding and einsum
-    "pad mode 'zero' is not one of 'constant', 'edge', 'reflect', 'wrap'": lambda: tl.pad(A, ((1, 1),), mode="zero"),
+    "pad mode 'zero' is not one of 'constant', 'edge', 'reflect', 'symmetric', 'wrap'": lambda: tl.pad(A, ((1, 1),), mode="zero"),
     "pad widths of A: float32[8] must be a pair (before, after) of ints >= 0 for each of its 1 axes, not ((-1, 0),)": lambda: tl.pad(
         A, ((-1, 0),)
     ),
@@ -308,7 +312,7 @@ def test_einsum_names_its_axes_by_letters() -> None:
     assert repr(Expr(product.definition.values[0])) == "sum(X[i, k] * Y[k, j] for k in range(3))"  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric", "wrap"])
 @pytest.mark.parametrize("symbolic", [False, True])
 def test_pad_is_numpys(mode: str, symbolic: bool) -> None:
     x = np.arange(20, dtype="f4").reshape(4, 5)
@@ -317,6 +321,32 @@ def test_pad_is_numpys(mode: str, symbolic: bool) -> None:
     X = tl.placeholder((n, 5) if symbolic else (4, 5), name="X")
     P = tl.pad(X, ((3, 1), (0, 2)), mode=mode)
     np.testing.assert_array_equal(tl.evaluate(P, {X: x}), np.pad(x, ((3, 1), (0, 2)), mode=mode))  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("widths", [2, (1, 2), ((1, 2),)])
+def test_widths_are_numpys(widths: Any) -> None:
+    for shape in ((4, 5), (6,)):
+        if isinstance(widths, int | tuple) and np.shape(widths) != (1, 2) or len(shape) == 1:
+            x = np.arange(np.prod(shape), dtype="f4").reshape(shape)
+            X = tl.placeholder(shape, name="X")
+            np.testing.assert_array_equal(tl.evaluate(tl.pad(X, widths, mode="edge"), {X: x}), np.pad(x, widths, mode="edge"))
+
+
+def test_the_least_and_the_greatest_are_of_two_or_more() -> None:
+    P = tl.placeholder((3, 7), name="P")
+    p = np.random.default_rng(0).random((3, 7), dtype="f4")
+    for ours, theirs in ((tl.minimum, np.min), (tl.maximum, np.max)):
+        found = tl.evaluate(tl.compute((7,), lambda i, ours=ours: ours(P[0, i], P[1, i], P[2, i])), {P: p})
+        np.testing.assert_array_equal(found, theirs(p, axis=0))
+
+
+def test_the_first_that_is_true_is_found() -> None:
+    Q, k = tl.placeholder((4, 9), "bool", name="Q"), tl.reduce_axis(9)
+    q = np.random.default_rng(0).random((4, 9)) < 0.3
+    q[2] = False
+    for ours, theirs in ((tl.argmax, np.argmax), (tl.argmin, np.argmin)):
+        found = tl.evaluate(tl.compute((4,), lambda i, ours=ours: ours(Q[i, k], axis=k)), {Q: q})
+        np.testing.assert_array_equal(found, theirs(q, axis=1))
 
 
 @pytest.mark.parametrize("value", [0, 1, False, True])

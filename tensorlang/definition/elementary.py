@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
 from tensorlang import ir
 from tensorlang.definition.expr import Expr, ExprLike, as_expr, binary, common, condition, unary
 from tensorlang.errors import DefinitionError
@@ -34,14 +36,14 @@ def select(cond: object, yes: ExprLike, no: ExprLike) -> Expr:
     return Expr(ir.Select(test.node, a.node, b.node), (test, a, b), weak=weak)
 
 
-def minimum(a: ExprLike, b: ExprLike) -> Expr:
-    """The lesser; NaN if either is NaN, as `numpy.minimum`."""
-    return binary("min", a, b)
+def minimum(a: ExprLike, b: ExprLike, *more: ExprLike) -> Expr:
+    """The least of two or more; NaN if one is NaN, as `numpy.minimum`."""
+    return reduce(partial(binary, "min"), more, binary("min", a, b))
 
 
-def maximum(a: ExprLike, b: ExprLike) -> Expr:
-    """The greater; NaN if either is NaN, as `numpy.maximum`."""
-    return binary("max", a, b)
+def maximum(a: ExprLike, b: ExprLike, *more: ExprLike) -> Expr:
+    """The greatest of two or more; NaN if one is NaN, as `numpy.maximum`."""
+    return reduce(partial(binary, "max"), more, binary("max", a, b))
 
 
 def fmin(a: ExprLike, b: ExprLike) -> Expr:
@@ -56,6 +58,8 @@ def fmax(a: ExprLike, b: ExprLike) -> Expr:
 
 def clamp(x: ExprLike, lo: ExprLike, hi: ExprLike) -> Expr:
     """`minimum(maximum(x, lo), hi)`."""
+    if lo is None or hi is None:
+        raise DefinitionError("tl.clamp has two ends; where there is one write tl.maximum(x, lo) or tl.minimum(x, hi)")
     return minimum(maximum(x, lo), hi)
 
 

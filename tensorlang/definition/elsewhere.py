@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from tensorlang.definition.hints import RANKED, READ
+from tensorlang.ir.dtype import DTYPES
 
 RENAMED: Final = {
     "Func": "compute", "RDom": "reduce_axis", "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arcsin": "asin",
@@ -15,7 +16,7 @@ RENAMED: Final = {
     "clip": "clamp", "cummax": "recurrence", "cummin": "recurrence", "cumprod": "recurrence", "cumsum": "recurrence", "dot": "einsum",
     "histogram": "scatter", "if_then_else": "select", "iif": "select", "inner": "einsum", "input": "placeholder", "jit": "build",
     "outer": "einsum", "power": "pow", "reduce_max": "max", "reduce_mean": "mean", "reduce_min": "min", "reduce_prod": "prod",
-    "reduce_sum": "sum", "rint": "round", "tensor": "placeholder", "tensordot": "einsum", "var": "dim", "where": "select",
+    "reduce_sum": "sum", "rint": "round", "tensor": "placeholder", "tensordot": "einsum", "where": "select",
 }  # fmt: skip
 """What NumPy, torch, Halide and TVM call what has another name here."""
 
@@ -47,6 +48,11 @@ _REREAD: Final = (
 _LOOP: Final = (
     "elements are what the axes of tl.compute go over, terms those of tl.reduce_axis; steps in order are those of tl.recurrence and tl.scan"
 )
+_SPREAD: Final = "with m = tl.compute((), lambda: tl.mean(x[k], axis=k)) the variance is tl.mean((x[k] - m[()]) ** 2, axis=k), and its root the deviation"
+_MIDDLE: Final = (
+    "of a few values, exchange neighbours by tl.minimum and tl.maximum until they are in order, in a loop of Python; of many, count what "
+    'comes before each: tl.sum(tl.cast(x[k] < x[i], "int32"), axis=k)'
+)
 STEPS: Final = "give the most steps that there may be, and keep what has ended as it is: tl.select(ended, x[i], ...) of a state x"
 """How a scan ends early."""
 
@@ -67,6 +73,8 @@ ABSENT: Final = {
     **dict.fromkeys(("ones", "ones_like"), _FILLED.format(1)),
     **dict.fromkeys(("broadcast_to", "expand_dims", "flip", "permute", "repeat", "reshape", "roll", "squeeze", "tile", "transpose"), READ),
     **dict.fromkeys(("while_", "while_loop"), f"tl.scan has a fixed number of steps; {STEPS}"),
+    **dict.fromkeys(("std", "variance"), _SPREAD),
+    **dict.fromkeys(("median", "percentile", "quantile"), _MIDDLE),
     "eye": 'write tl.compute((n, n), lambda i, j: tl.cast(i == j, "float32"))',
     "hypot": "write tl.sqrt(x * x + y * y)",
     "inf": 'write float("inf")',
@@ -78,6 +86,7 @@ ABSENT: Final = {
     "stack": "elements are chosen where they are read: tl.compute((2, n), lambda k, i: tl.select(k == 0, A[i], B[i]))",
     "topk": "there is none; the largest is tl.argmax(x[k], axis=k), and k of them are those before which fewer than k elements come: "
     'tl.sum(tl.cast(x[k] > x[i], "int32"), axis=k)',
+    "var": f"{_SPREAD}; an extent that a call tells is a tl.dim",
     "unique": "there is none, as data would tell how many there are; for values below n, tl.scatter counts how often each of them occurs",
 }
 """Functions that there are none of here, and the way that works."""
@@ -87,6 +96,8 @@ def instead(name: str) -> str:
     """What is written for a name of another library, as the end of a message; nothing for a name that nobody has."""
     if name in RENAMED:
         return f"; use tl.{RENAMED[name]}"
+    if name in DTYPES:
+        return f'; a type is written by its name, "{name}"'
     if name in OPS:
         return f"; use tl.ops.{name}"
     if name in OPERATORS:

@@ -215,7 +215,8 @@ def as_expr(value: object) -> Expr:
         return as_extent()  # type: ignore[no-any-return]
     hint = ""
     if hasattr(value, "shape"):
-        hint = "; index it, as in A[i, j]" if value.shape else "; its one element is m[()]"
+        axes = ", ".join("ijklmn"[: len(value.shape)])
+        hint = f"; index it, as in A[{axes}]" if axes else "; its one element is m[()]"
     elif isinstance(value, list):
         hint = "; several values are a tuple"
     raise DefinitionError(f"{_spelling(value)} cannot stand in an index expression{hint}")
@@ -326,7 +327,8 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     if kind == "floating" and op in (*_BITWISE, "shl", "shr"):
         raise DefinitionError(f'{symbol} of {a!r} and {b!r}: bits are for integers and bool; write tl.cast(..., "int32")')
     if kind == "floating" and op in ("floordiv", "mod"):
-        raise DefinitionError(f"{a!r} {symbol} {b!r}: // and % are for integers; write tl.floor(a / b), or tl.cast to an integer")
+        floor = "tl.floor(a / b)" if op == "floordiv" else "a - tl.floor(a / b) * b"
+        raise DefinitionError(f"{a!r} {symbol} {b!r}: // and % are for integers; write {floor}, or tl.cast to an integer")
     if kind in ("signed", "unsigned") and op == "div":
         raise DefinitionError(f'{a!r} / {b!r} divides integers; write // for the floor, or tl.cast(..., "float32") to divide exactly')
     return Expr(ir.Binary(op, a.node, b.node), (a, b), weak=weak)

@@ -1,4 +1,4 @@
-"""`pad`: boundary conditions as a tensor, in the four modes of `numpy.pad`."""
+"""`pad`: boundary conditions as a tensor, in five modes of `numpy.pad`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tensorlang.definition.tensor import Tensor, as_tensor
 from tensorlang.errors import DefinitionError
 from tensorlang.language.definitions import compute
 
-MODES = ("constant", "edge", "reflect", "wrap")
+MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 
 def pad(tensor: Tensor, widths: object, mode: str = "constant", value: ExprLike = 0, name: str | None = None) -> Tensor:
-    """`tensor` extended on both sides of each axis: `widths` is a pair (before, after) for each axis, ints >= 0.
+    """`tensor` extended on both sides of each axis: `widths` is a pair (before, after) for each axis, one for all, or one int; all >= 0.
 
-    The modes are those of `numpy.pad`: `constant` (with `value`; 0 is False among bools), `edge`, `reflect` (without the edge) and `wrap`.
-    Raises `DefinitionError` for another mode, or widths that are not one pair of ints >= 0 for each axis.
+    The modes are those of `numpy.pad`: `constant` (with `value`; 0 is False among bools), `edge`, `reflect` (without the edge), `symmetric`
+    (with it) and `wrap`. Raises `DefinitionError` for another mode, or other widths.
     """
     choice(mode, "pad mode", MODES)
     as_tensor(tensor, "what pad extends")
@@ -64,11 +64,14 @@ def _inner(mode: str, at: Expr, extent: Extent, pair: tuple[int, int]) -> Expr:
         if isinstance(extent, int) or least < max(pair):
             return at % size
         return select(at < 0, at + size, select(at >= size, at - size, at))
-    return select(at < 0, -at, select(at > last, 2 * last - at, at))
+    twice = int(mode == "symmetric")  # the edge stands twice
+    return select(at < 0, -at - twice, select(at > last, 2 * last + twice - at, at))
 
 
 def _pairs(widths: object, tensor: Tensor) -> list[tuple[int, int]]:
-    entries = list(widths) if isinstance(widths, (tuple, list)) else []
+    entries = list(widths) if isinstance(widths, (tuple, list)) else [widths, widths]
+    if len(entries) == 2 and all(isinstance(width, int) for width in entries):  # as NumPy: the same for every axis
+        entries = [entries] * tensor.ndim
     good = len(entries) == tensor.ndim and all(
         isinstance(pair, (tuple, list)) and len(pair) == 2 and all(isinstance(width, int) and width >= 0 for width in pair)
         for pair in entries

@@ -43,7 +43,7 @@ def compute(shape: object, fn: Callable[..., Any], name: str | None = None) -> A
     with body(axes, extents) as parts:
         result = fn(*(Expr(ir.Axis(axis)) for axis in axes))
     if isinstance(result, Tensor):
-        raise DefinitionError(f"the body of {what} is {result!r} itself; index it, as in A[i, j]")
+        raise DefinitionError(f"the body of {what} is {result!r} itself; index it, as in A[{', '.join('ijklmn'[: result.ndim])}]")
     values = tuple(as_expr(value) for value in (result if isinstance(result, tuple) else (result,)))
     if not values:
         raise DefinitionError(f"the body of {what} returns an empty tuple; return at least one expression")

@@ -159,7 +159,7 @@ def _check(reducer: ir.Reducer, types: tuple[DType, ...], drawn: Sequence[tuple[
                 raise DefinitionError(
                     f"reducer {reducer.name}: {what} fails at {example}: {_state_text(left, bad[0])} against {_state_text(right, bad[0])}; "
                     "a reduction may run in any order, so use tl.recurrence or tl.scan for one that has an order, "
-                    "or name the values that occur with samples="
+                    "or name the values that occur with samples=, of which every component may have each beside all of the others"
                 )
 
     law("combine(identity, identity) == identity", _combined(reducer, start, start), start, [start])

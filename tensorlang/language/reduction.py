@@ -221,8 +221,8 @@ def all(expr: ExprLike, axis: Axes = None, where: object = None) -> Expr:
 
 def _argument(name: str, order: str, expr: ExprLike, axis: Axes, where: object, to: object) -> Expr:
     value = as_expr(expr)
-    if value.dtype == BOOL:
-        raise DefinitionError(f'tl.{name} of bool has no order; write tl.cast(..., "int8")')
+    if value.dtype == BOOL:  # the first that is, or is not
+        value = cast(value, "int8")
     chosen = _axes(name, axis)
     axes = tuple(entry.axis for entry in chosen)
     start = axes[0].lo
