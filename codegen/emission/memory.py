@@ -273,7 +273,7 @@ def _collected(builder: Builder, target: Target, access: VectorAccess, vector: l
     offsets, place, count = access.constant_offsets() or (), access.place, access.lanes
     last, value, missing = max(offsets), Poison(vector), set(range(count))
     while missing:  # what is loaded next begins with the first element that is missing
-        start = min(min(offsets[lane] for lane in missing), last + 1 - count)
+        start = min(*(offsets[lane] for lane in missing), last + 1 - count)
         taken = {lane: offsets[lane] - start for lane in missing if offsets[lane] - start < count}
         wanted = None if mask is None else _wanted(builder, mask, taken)
         first = address(builder, place.dtype, access.base, literal(I64, start))
