@@ -325,11 +325,10 @@ def test_pad_is_numpys(mode: str, symbolic: bool) -> None:
 
 @pytest.mark.parametrize("widths", [2, (1, 2), ((1, 2),)])
 def test_widths_are_numpys(widths: Any) -> None:
-    for shape in ((4, 5), (6,)):
-        if isinstance(widths, int | tuple) and np.shape(widths) != (1, 2) or len(shape) == 1:
-            x = np.arange(np.prod(shape), dtype="f4").reshape(shape)
-            X = tl.placeholder(shape, name="X")
-            np.testing.assert_array_equal(tl.evaluate(tl.pad(X, widths, mode="edge"), {X: x}), np.pad(x, widths, mode="edge"))
+    for shape in [(6,)] if np.shape(widths) == (1, 2) else [(6,), (4, 5)]:
+        x = np.arange(np.prod(shape), dtype="f4").reshape(shape)
+        X = tl.placeholder(shape, name="X")
+        np.testing.assert_array_equal(tl.evaluate(tl.pad(X, widths, mode="edge"), {X: x}), np.pad(x, widths, mode="edge"))
 
 
 def test_the_least_and_the_greatest_are_of_two_or_more() -> None:

@@ -48,7 +48,10 @@ _REREAD: Final = (
 _LOOP: Final = (
     "elements are what the axes of tl.compute go over, terms those of tl.reduce_axis; steps in order are those of tl.recurrence and tl.scan"
 )
-_SPREAD: Final = "with m = tl.compute((), lambda: tl.mean(x[k], axis=k)) the variance is tl.mean((x[k] - m[()]) ** 2, axis=k), and its root the deviation"
+_SPREAD: Final = (
+    "with m = tl.compute((), lambda: tl.mean(x[k], axis=k)) the variance is tl.mean((x[k] - m[()]) ** 2, axis=k), "
+    "and its root the deviation"
+)
 _MIDDLE: Final = (
     "of a few values, exchange neighbours by tl.minimum and tl.maximum until they are in order, in a loop of Python; of many, count what "
     'comes before each: tl.sum(tl.cast(x[k] < x[i], "int32"), axis=k)'

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tensorlang.algebra.bounds import values
 from tensorlang.definition.elementary import clamp, select
 from tensorlang.definition.expr import Expr, ExprLike, as_expr
@@ -69,7 +71,7 @@ def _inner(mode: str, at: Expr, extent: Extent, pair: tuple[int, int]) -> Expr:
 
 
 def _pairs(widths: object, tensor: Tensor) -> list[tuple[int, int]]:
-    entries = list(widths) if isinstance(widths, (tuple, list)) else [widths, widths]
+    entries: list[Any] = list(widths) if isinstance(widths, (tuple, list)) else [widths, widths]
     if len(entries) == 2 and all(isinstance(width, int) for width in entries):  # as NumPy: the same for every axis
         entries = [entries] * tensor.ndim
     good = len(entries) == tensor.ndim and all(
