@@ -1,16 +1,19 @@
-"""Clamps of indices that do nothing where they are read, by the conditions around them.
+"""Clamps of indices that do nothing where they are read, by the conditions around them, and choices that ask what is asked around them.
 
     max(N[l - 1 - k, min(i + k + 1, n - 1)] for k < l if i + l < n)    ->    N[l - 1 - k, i + k + 1]
     select(j < n, X[min(j, n - 1)], Y[max(j - n, 0)])                  ->    select(j < n, X[j], Y[j - n])
+    select(j < n, 2 * select(j < n, X[j], Y[0]), 0)                    ->    select(j < n, 2 * X[j], 0)
 
 A clamp keeps loops from being runs of memory. What a `where=` says decides some of them, for every iteration that it lets through, and what
-a choice asks decides others on its sides: then the index is the side that it always is. Conditions that stand apart, as between the middle
+a choice asks decides others on its sides: then the index is the side that it always is. A value that Python holds, and that is used on one
+side of a choice, asks again what that choice has asked. Conditions that stand apart, as between the middle
 and the edges of an image, are a matter of code generation, which parts such loops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -18,7 +21,8 @@ from tensorlang.algebra.bounds import Bounds, negated
 from tensorlang.algebra.extrema import NeverGreater, by_intervals, is_clamp, side_of
 from tensorlang.algebra.polyhedra import find
 from tensorlang.ir import Binary, Compare, Expr, Load, Select
-from tensorlang.ir.traverse import children, nodes, reads_data, rewrite
+from tensorlang.ir.numbering import Numbering
+from tensorlang.ir.traverse import children, map_children, nodes, reads_data, rewrite
 
 DEPTH: Final = 8
 """Choices inside one another that are looked into."""
@@ -26,12 +30,42 @@ DEPTH: Final = 8
 
 def settled(value: Expr, conditions: Sequence[Expr], ranges: Sequence[Expr]) -> Expr:
     """The value with each extremum of its indices as the side that it is under conditions that decide it, in the `ranges` of axes."""
+    value = _asked_once(value)
     if not any(map(is_clamp, nodes(value))):
         return value
     facts = (*ranges, *conditions)
     if conditions:
         value = _indices(value, lambda one, other: find(*facts, Compare("gt", one, other)) is None)
     return _sides(value, facts, Bounds().under(facts), DEPTH)
+
+
+def _asked_once(value: Expr) -> Expr:
+    """The value without choices that stand on a side of one that asks the same."""
+    choices = [node for node in nodes(value) if isinstance(node, Select)]
+    if len(choices) < 2:
+        return value
+    numbering = Numbering()
+    asked = Counter(numbering.number(choice.cond) for choice in choices)
+    again = [number for number, times in asked.items() if times > 1]
+    return _decided(value, numbering, frozenset(again), {}, {}) if 0 < len(again) <= DEPTH else value
+
+
+def _decided(value: Expr, numbering: Numbering, again: Container[int], known: Mapping[int, bool], done: dict[object, Expr]) -> Expr:
+    """The value where the answers to some questions are `known`, of those that are asked `again`; parts that were looked at are `done`."""
+    key = (id(value), tuple(known.items()))
+    if key not in done:
+        if not isinstance(value, Select):
+            found = map_children(value, lambda part: _decided(part, numbering, again, known, done))
+        elif (number := numbering.number(value.cond)) in known:
+            found = _decided(value.yes if known[number] else value.no, numbering, again, known, done)
+        else:
+            sides = [{**known, number: answer} if number in again else known for answer in (True, False)]
+            yes, no = (_decided(side, numbering, again, facts, done) for side, facts in zip((value.yes, value.no), sides, strict=True))
+            cond = _decided(value.cond, numbering, again, known, done)
+            same = cond is value.cond and yes is value.yes and no is value.no
+            found = value if same else replace(value, cond=cond, yes=yes, no=no)
+        done[key] = found
+    return done[key]
 
 
 def _indices(value: Expr, never_greater: NeverGreater) -> Expr:

@@ -18,12 +18,14 @@ it, by bands of rows of several sweeps (`loops.waves`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Any, Final
 
+from tensorlang.errors import ScheduleError
 from tensorlang.ir import Axis, Binary, For, Load
 from tensorlang.ir.linear import linear
 from tensorlang.schedules.legality.code_size import instructions
@@ -166,8 +168,16 @@ class Abreast:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
         count, tile = config[f"{prefix}{self.name}"], config[f"{prefix}tile"]
         waves = alone and self._shares_waves and config.get(f"{prefix}parallel", "none") == "outer"
-        cut = partial(self._in_waves if waves else self._cut, s, count, tile) if count or waves else None
+        cut = partial(self._fitting, s, self._in_waves if waves else self._cut, count, tile) if count or waves else None
         schedule_reordered(s, self.rows, config, prefix, cut, alone=alone)
+
+    def _fitting(self, s: Schedule, cut: Callable[[Schedule, int, int], str], count: int, tile: int) -> str:
+        """The outermost loop after a cut, whose tile has fewer elements where so many would be too much code. Raises `ScheduleError`."""
+        for shorter in [found for found in reversed(self._tiles) if found < tile and count]:
+            with suppress(ScheduleError), s.together():
+                return cut(s, count, tile)
+            tile = shorter
+        return cut(s, count, tile)
 
     def _in_waves(self, s: Schedule, count: int, tile: int) -> str:
         """Tiles of rows, or rows one by one, in blocks that threads share wave by wave, where that is legal; the outermost loop."""
