@@ -145,3 +145,23 @@ def test_what_is_asked_of_even_and_odd_elements_decides_clamps(extent: int) -> N
     x = np.arange(1, extent + 1, dtype=np.float32)
     wanted = [x[min(i + 1, extent - 1)] if i % 2 == 0 else -x[i - 1] for i in range(extent)]
     np.testing.assert_array_equal(tl.build(y)(x), wanted)
+
+
+def test_a_choice_that_asks_what_is_asked_around_it_is_gone() -> None:
+    """A value of Python that is used on both sides of a choice, and asks the same: `level` and `shape` of a forecast."""
+    x, y = (tl.placeholder((9, 6), name=name) for name in "xy")
+
+    def element(i: Any, j: Any) -> Any:
+        known = tl.select(j < 2, x[i, j], y[i, tl.maximum(j - 2, 0)])
+        other = tl.select((j < 2) | (i == 3), 1.0, known)
+        return tl.select(j < 2, known + 1, tl.select(i > 4, known * other, tl.select(j < 2, 5.0, 2.0)))
+
+    z = tl.compute((9, 6), element, name="z")
+    text = str(tl.Schedule(z))
+    assert text.count("select(j < 2") == 1, "it is asked once"
+    assert "maximum" not in text
+    a, b = np.random.default_rng(0).random((2, 9, 6), dtype="float32")
+    known = np.where(np.arange(6) < 2, a, b[:, np.maximum(np.arange(6) - 2, 0)])
+    other = np.where((np.arange(6) < 2) | (np.arange(9)[:, None] == 3), 1, known)
+    inside = np.where(np.arange(9)[:, None] > 4, known * other, 2)
+    np.testing.assert_array_equal(tl.build(z)(a, b), np.where(np.arange(6) < 2, known + 1, inside))

@@ -13,7 +13,7 @@ from tensorlang.definition.expr import MAX_DEPTH, MAX_SIZE
 from tensorlang.errors import DefinitionError
 from tensorlang.ir import Store
 from tensorlang.ir.traverse import depth, nodes, sizes_and_depths, statements
-from tensorlang.language.parts import PARTS
+from tensorlang.language.parts import STAGES
 from tensorlang.serialization import canonical
 
 N = 77
@@ -55,6 +55,28 @@ def test_numbers_by_shifts_are_numpys(rounds: int) -> None:
     y = tl.compute((N,), lambda i: shifted(x[i], rounds), name="y")
     np.testing.assert_array_equal(tl.build(y)(values), _shifted(values, rounds))
     assert (len(tl.Schedule(y).stages()) > 1) == (rounds > 4)
+
+
+@pytest.mark.parametrize("width", [5, 17, 25])
+def test_a_network_that_sorts_finds_medians_in_stages_of_many_values(width: int) -> None:
+    """After some steps all values of the network are made of the same: each by itself would be computed from all that they share."""
+    x = tl.placeholder((N + width - 1,), name="x")
+
+    def median(i: Any) -> Any:
+        v = [x[i + at] for at in range(width)]
+        for step in range(width):
+            for at in range(step % 2, width - 1, 2):
+                v[at], v[at + 1] = tl.minimum(v[at], v[at + 1]), tl.maximum(v[at], v[at + 1])
+        return v[width // 2]
+
+    values = np.random.default_rng(2).random(N + width - 1, dtype=np.float32)
+    y = tl.compute((N,), median, name="y")
+    windows = np.lib.stride_tricks.sliding_window_view(values, width)
+    np.testing.assert_array_equal(tl.build(y)(values), np.median(windows, axis=1))
+    nest = tl.Schedule(y).nest
+    stored = [len(part.buffers) for part in statements(nest.body) if isinstance(part, Store)]
+    assert max(stored) >= (8 if width > 5 else 1)
+    assert len(stored) <= width
 
 
 def test_newtons_steps_and_choices_are_numpys() -> None:
@@ -121,7 +143,7 @@ def test_what_reads_itself_and_what_needs_too_many_parts_is_refused_with_a_way_o
     ):
         tl.recurrence((N,), lambda i, s: shifted(s[i - 1] ^ x[i], 5), name="mixed", dtype="uint32")
     with pytest.raises(DefinitionError, match="make a part of it a tensor"):
-        tl.compute((N,), lambda i: shifted(x[i], 8 * PARTS), name="y")
+        tl.compute((N,), lambda i: shifted(x[i], 8 * STAGES), name="y")
     with pytest.raises(DefinitionError, match="is too large"):  # beside no body
         shifted(x[0], 5)
 

@@ -6,14 +6,15 @@
             v = v ^ (v << 13)       # each step says the one before twice, and the expression doubles
 
 An expression is a tree for most that looks at it, so what Python computes once and uses again is there as often as it is used. Beyond
-`MAX_SIZE` nodes the largest parts that are used again, over axes of the body alone, are computed first, once for each element.
+`MAX_SIZE` nodes the largest parts that are used again, over axes of the body alone, are computed first, once for each element: those of
+about one size together, as the values of a network that sorts are after so many of its steps, since they are made of the same.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -32,10 +33,10 @@ DEEP: Final = MAX_DEPTH * 3 // 4
 """How deep it may be then."""
 LEAST: Final = 64
 """Nodes of a part that is worth a tensor."""
-MOST: Final = 2048
+MOST: Final = 128
 """Nodes of a part, as far as there are smaller ones: what looks at it as at a tree takes as long as it is large."""
-PARTS: Final = 24
-"""Tensors that one body is taken apart into, at most."""
+STAGES: Final = 64
+"""Stages that one body is taken apart into, at most."""
 
 
 @dataclass(slots=True)
@@ -46,6 +47,7 @@ class Parts:
     numbering: Numbering = field(default_factory=Numbering)
     made: dict[int, Load] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
+    stages: int = 0
 
     def shorter(self, expr: Expr) -> Expr:
         """The expression with parts as elements of tensors; as it is where none can be one, or too many would have to be."""
@@ -55,7 +57,7 @@ class Parts:
             size, deep = known[id(expr)]
             if size <= MAX_SIZE // ROOM and deep <= DEEP:
                 return expr
-            if len(self.made) == PARTS or not self._take_part(expr, known):
+            if self.stages >= STAGES or not self._take_parts(expr, known):
                 return whole
             expr = self.written(expr)
 
@@ -76,9 +78,16 @@ class Parts:
 
         return over(expr)
 
-    def _take_part(self, expr: Expr, known: Mapping[int, tuple[int, int]]) -> bool:
-        """Make a tensor of a part that is used again, or in the middle of what is too deep: the largest of up to `MOST` nodes."""
-        uses = Counter(id(part) for node in nodes(expr) for part in children(node))
+    def _take_parts(self, expr: Expr, known: Mapping[int, tuple[int, int]]) -> bool:
+        """Make tensors of parts that are used again, those of up to `MOST` nodes of which larger parts are made; is there one?
+
+        Where there are none, of the largest part that is used again, or in the middle of what is too deep.
+        """
+        uses, larger = Counter[int](), set[int]()
+        for node in nodes(expr):
+            for part in children(node):
+                uses[id(part)] += 1
+                larger |= {id(part)} if known[id(node)][0] > MOST else set()
         middle = known[id(expr)][1] // 2 if known[id(expr)][1] > DEEP else 0
 
         def is_useful(node: Expr) -> bool:
@@ -90,29 +99,47 @@ class Parts:
             size, _ = known[id(node)]
             return size > MOST, abs(MOST - size)
 
-        for node in sorted((node for node in nodes(expr) if node is not expr and is_useful(node)), key=unlike):
-            if self._becomes_a_tensor(node):
-                return True
-            self.refused.add(self.numbering.number(node))
-        return False
+        found = sorted((node for node in nodes(expr) if node is not expr and is_useful(node)), key=unlike)
+        together = [node for node in found if id(node) in larger and known[id(node)][0] <= MOST]
+        return self._become_tensors(together) or any(self._become_tensors([node]) for node in found)
 
-    def _becomes_a_tensor(self, expr: Expr) -> bool:
+    def _become_tensors(self, exprs: Sequence[Expr]) -> bool:
+        """Make a stage of those of the same axes, one for each kind of these; is there one?"""
+        alike: dict[tuple[str, ...], dict[int, Expr]] = {}
+        for expr in exprs:
+            number, own = self.numbering.number(expr), self._own_axes(expr)
+            if own is None or self._stage(own, (expr,)) is None:
+                self.refused.add(number)
+            else:
+                alike.setdefault(own, {})[number] = expr
+        for own, values in alike.items():
+            stage = self._stage(own, tuple(values.values()))
+            assert stage is not None
+            self.stages += 1
+            for component, number in enumerate(values):
+                self.made[number] = Load(Tensor(stage, component), tuple(map(Axis, own)))
+        return bool(alike)
+
+    def _own_axes(self, expr: Expr) -> tuple[str, ...] | None:
+        """The axes of the body that a part moves with; None where it moves with others, or reads the recurrence that it is part of."""
         bound = {axis.name for node in nodes(expr) if isinstance(node, Reduce) for axis in node.axes}
         free = axes_of(expr) - bound
         around = {axis.name for axis in enclosing(expr)}
         itself = any(isinstance(node, Load) and isinstance(node.buffer, Itself) for node in nodes(expr))
         if itself or not free <= self.axes.keys() | around:
-            return False
-        own = [axis for axis in self.axes if axis in free]
+            return None
+        return tuple(axis for axis in self.axes if axis in free)
+
+    def _stage(self, own: tuple[str, ...], values: tuple[Expr, ...]) -> Stage | None:
+        """What computes parts over these axes; None where what one reads exists only under a condition of the body."""
         fresh = {axis: fresh_axis(short(axis)) for axis in own}
-        value = substitute(expr, {old: Axis(new) for old, new in fresh.items()})
-        stage = Stage(None, tuple(fresh.values()), tuple(self.axes[axis] for axis in own), (value,), serial(), within=enclosing(value))
+        moved = tuple(substitute(value, {old: Axis(new) for old, new in fresh.items()}) for value in values)
+        around = tuple(dict.fromkeys(axis for value in moved for axis in enclosing(value)))
+        stage = Stage(None, tuple(fresh.values()), tuple(self.axes[axis] for axis in own), moved, serial(), within=around)
         try:
-            stage = checked_stage(stage)
-        except DefinitionError:  # what it reads exists only under a condition of the body
-            return False
-        self.made[self.numbering.number(expr)] = Load(Tensor(stage), tuple(map(Axis, own)))
-        return True
+            return checked_stage(stage)
+        except DefinitionError:
+            return None
 
 
 @contextlib.contextmanager

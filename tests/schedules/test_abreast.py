@@ -139,3 +139,21 @@ def test_every_point_gives_the_same() -> None:
                 s = strategy.schedule({**strategy.default, "abreast": lanes, "tile": tile, "parallel": shared})
                 assert not s.faults
                 np.testing.assert_allclose(tl.build(s)(x), wanted, rtol=1e-5)
+
+
+def test_a_tile_that_would_be_too_much_code_is_shorter() -> None:
+    """Seasons of Holt and Winters, three results of a dozen operations each: they ran one by one where tiles of 16 were refused."""
+    n, season = 250, 12
+    y = tl.placeholder((150, n), name="y")
+
+    def smoothed(s: Any, i: Any, level: Any, trend: Any, shape: Any) -> Any:
+        known = tl.select(i < season, y[s, i] / 2, shape[s, tl.maximum(i - season, 0)])
+        now = tl.select(i < season, y[s, i], 0.3 * y[s, i] / known + 0.7 * (level[s, i - 1] + trend[s, i - 1]))
+        further = tl.select(i < season, 0.1, 0.05 * (now - level[s, i - 1]) + 0.95 * trend[s, i - 1])
+        return now, further, tl.select(i < season, known, 0.2 * y[s, i] / now + 0.8 * known)
+
+    strategy = choose(tl.recurrence((150, n), smoothed, name="smooth"), target("znver4"), 1)
+    assert strategy.default["abreast"] == 16
+    s = strategy.schedule({**strategy.default, "tile": 16})
+    assert not s.faults
+    assert any(loop.endswith("s_i") for loop in s.loops("smooth")), "no rows are lanes"
