@@ -43,8 +43,9 @@ from tensorlang.ir import (
 )
 from tensorlang.ir.names import unique
 from tensorlang.ir.printer import short
-from tensorlang.ir.traverse import children, map_children, nodes
+from tensorlang.ir.traverse import children, map_children
 from tensorlang.lowering.around import Range, loops, under
+from tensorlang.lowering.inside import has_reduction, is_asked_in_vain, stays, surely
 from tensorlang.lowering.replaced import replaced
 from tensorlang.lowering.settled import settled
 
@@ -271,20 +272,21 @@ class _DefinitionLowering:
         init = f"{self.name}.init"
         starts = [(f"{init}.{short(loop)}", lo, hi) for loop, lo, hi in ranges]
         first = Store(init, states, (*prefix, *(Axis(loop) for loop, _, _ in starts)), reduce.reducer.identities)
-        index = (*prefix, *(Axis(loop) for loop, _, _ in ranges))
-        update = self.update(reduce, self.name, states, index, (), self.taken)
-        return block(loops(starts, first), loops(ranges, update))
+        index, prelude = (*prefix, *(Axis(loop) for loop, _, _ in ranges)), _Prelude(self, ())
+        update = self.update(reduce, self.name, states, index, prelude, self.taken)
+        return block(loops(starts, first), loops(ranges, prelude.before(update)))
 
     def update(
-        self, reduce: Reduce, stage: str, states: tuple[Buffer, ...], index: tuple[Expr, ...], around: tuple[Expr, ...], taken: set[str]
+        self, reduce: Reduce, stage: str, states: tuple[Buffer, ...], index: tuple[Expr, ...], around: _Prelude, taken: set[str]
     ) -> Stmt:
-        """The loops over the reduction axes around the combining store; `around` holds of the whole reduction."""
-        ranges = [self._range(stage, axis, taken) for axis in reduce.axes]
-        held = (*around, *self._held(reduce.axes))
-        prelude = _Prelude(self, held)
+        """The loops over the reduction axes around the combining store; what runs `around` it holds of the whole reduction."""
+        ranges, conditions = [self._range(stage, axis, taken) for axis in reduce.axes], around.conditions
+        held = (*conditions, *self._held(reduce.axes))
+        outer = (around, reduce.axes)
+        prelude = _Prelude(self, held, outer)
         where = () if reduce.where is None else (prelude.lower(reduce.where),)
-        guarded = _Prelude(self, (*held, *where))
-        values = tuple(settled(guarded.lower(value), (*around, *guarded.conditions), self._facts) for value in reduce.values)
+        guarded = _Prelude(self, (*held, *where), outer)
+        values = tuple(settled(guarded.lower(value), (*conditions, *guarded.conditions), self._facts) for value in reduce.values)
         body = guarded.before(Store(stage, states, index, values, reduce.reducer))
         return loops(ranges, under(held, prelude.before(under(where, body))))
 
@@ -312,10 +314,14 @@ class _DefinitionLowering:
 
 @dataclass(slots=True)
 class _Prelude:
-    """What must run before one store: the implicit stages of the reductions inside its expressions."""
+    """What must run before one store: the implicit stages of the reductions inside its expressions.
+
+    `outer`: what runs before the reduction that the store combines, over these axes.
+    """
 
     owner: _DefinitionLowering
     conditions: tuple[Expr, ...]
+    outer: tuple[_Prelude, tuple[ReduceAxis, ...]] | None = None
     parts: list[Stmt] = field(default_factory=list)
     scratch: list[Buffer] = field(default_factory=list)
     seen: dict[tuple[Expr, tuple[Expr, ...]], tuple[Buffer, ...]] = field(default_factory=dict)
@@ -332,11 +338,12 @@ class _Prelude:
                 found = self.owner.axes[name]
             case Load(_, index):
                 found = self.owner.element(expr, tuple(self.lower(part) for part in index))
-            case Select(cond, yes, no) if _has_reduction(expr):
+            case Select(cond, yes, no) if has_reduction(expr):
                 test = self.lower(cond)
-                other = _surely(no)
-                for reduce in _surely(yes):
-                    if reduce in other:  # it is read whatever is chosen
+                sides, facts, axes = (surely(yes), surely(no)), self.owner._facts, self.owner.axes  # noqa: SLF001 - its own part
+                for reduce in sides[0] | sides[1]:
+                    always = reduce in sides[0] and reduce in sides[1]
+                    if always or is_asked_in_vain(reduce, cond, facts, axes):  # it is read, or may be, whatever is chosen
                         self._implicit(reduce)
                 outer = self.conditions
                 self.conditions = (*outer, test)
@@ -359,6 +366,8 @@ class _Prelude:
         for known in range(len(self.conditions) + 1):
             if (together, self.conditions[:known]) in self.seen:
                 return Load(self.seen[together, self.conditions[:known]][reduce.component], ())
+        if self.outer is not None and self.conditions == self.outer[0].conditions and stays(reduce, self.outer[1]):
+            return self.outer[0]._implicit(reduce)  # noqa: SLF001 - the same for all that is combined, so it is computed before
         owner = self.owner
         owner.implicit += 1
         stage = f"{owner.name}.{owner.implicit}"
@@ -369,7 +378,7 @@ class _Prelude:
         )
         self.scratch += states
         self.parts.append(Store(f"{stage}.init", states, (), reduce.reducer.identities))
-        self.parts.append(owner.update(reduce, stage, states, (), self.conditions, set()))
+        self.parts.append(owner.update(reduce, stage, states, (), self, set()))
         self.seen[together, self.conditions] = states
         return Load(states[reduce.component], ())
 
@@ -377,19 +386,3 @@ class _Prelude:
         """`body` after the implicit stages, inside their storage."""
         result = block(*self.parts, body)
         return allocate(self.scratch, result)
-
-
-def _surely(expr: Expr) -> dict[Reduce, None]:
-    """The reductions that are computed wherever an expression is, in its order; of their parts those of all components are one."""
-    match expr:
-        case Reduce():
-            return {replace(expr, component=0): None}
-        case Select(cond, yes, no):
-            other = _surely(no)
-            return _surely(cond) | {reduce: None for reduce in _surely(yes) if reduce in other}
-        case _:
-            return {reduce: None for part in children(expr) for reduce in _surely(part)}
-
-
-def _has_reduction(expr: Expr) -> bool:
-    return any(isinstance(node, Reduce) for node in nodes(expr))

@@ -74,7 +74,8 @@ def reads_once(reader: StageInfo, index: tuple[object, ...]) -> bool:
 def raise_contractions(s: Schedule, machine: Processor) -> Schedule:
     """The schedule with every contraction or window that stands inside an expression computed as a stage of its own.
 
-    So is every sum that is too short to fill lanes, which those of the elements around it then do, and whose windows overlap.
+    So is every sum that is too short to fill lanes, which those of the elements around it then do, whose windows overlap, or which is the
+    same for several elements, as that of a row by which all of it is divided.
     """
     names = frozenset(s.stages())
     for name in s.stages():
@@ -84,7 +85,8 @@ def raise_contractions(s: Schedule, machine: Processor) -> Schedule:
             trial = s.copy()
             trial.apply(place)
             info = stage_named(trial.nest, name)
-            if roles_of(info) or sliding(info) or overlaps(info) or _is_short(info, machine.lanes(info.widest)):
+            same = prod(map(size, info.outer)) < prod(map(size, stage_named(s.nest, around).outer))
+            if same or roles_of(info) or sliding(info) or overlaps(info) or _is_short(info, machine.lanes(info.widest)):
                 s = trial
     return s
 
