@@ -125,9 +125,14 @@ def made_of_constants(infos: Iterable[StageInfo], constants: frozenset[str]) -> 
 
 
 def with_sums_inside(infos: Sequence[StageInfo]) -> frozenset[str]:
-    """The stages in whose expressions sums stand; those that are computed before are stages like others."""
-    names = frozenset(info.name for info in infos)
-    return frozenset(owner(info.name, names) for info in infos if not info.outer and owner(info.name, names) != info.name)
+    """The stages in whose expressions sums stand, inside all of their loops; those that are computed before are stages like others."""
+    known = {info.name: info for info in infos}
+    found = ((info, known[owner(info.name, known)]) for info in infos if not info.outer)
+    return frozenset(around.name for info, around in found if around is not info and _stands_inside(info, around))
+
+
+def _stands_inside(info: StageInfo, around: StageInfo) -> bool:
+    return not around.outer or any(loop.loop == around.outer[-1].loop for loop in info.around)
 
 
 def reads_itself(info: StageInfo, stages: Iterable[StageInfo]) -> bool:

@@ -36,6 +36,17 @@ def chosen(i: Any, j: Any) -> Any:
     return tl.select(j > 3, x[i, j] / tl.sum(x[i, k], axis=k, where=k > 3), 0.0)
 
 
+def shared(i: Any, j: Any) -> Any:
+    r = tl.reduce_axis(ROWS, name="r")
+    return x[i, j] / tl.sum(tl.sum(x[r, q], axis=q), axis=r)
+
+
+def weighted(i: Any, j: Any) -> Any:
+    """What is added up moves with the sum that it stands in, and not with the element."""
+    r = tl.reduce_axis(ROWS, name="r")
+    return x[i, j] * tl.sum(x[i, k] * tl.sum(x[r, k], axis=r), axis=k)
+
+
 def _softmax(a: Any) -> Any:
     found = np.exp(a - a.max(1, keepdims=True))
     return found / found.sum(1, keepdims=True)
@@ -52,6 +63,8 @@ def _chosen(a: Any) -> Any:
         (softmax, _softmax),
         (standardised, lambda a: (a - a.mean(1, keepdims=True)) / np.sqrt(a.var(1, keepdims=True) + 1e-5)),
         (chosen, _chosen),
+        (shared, lambda a: a / a.sum()),
+        (weighted, lambda a: a * (a * a.sum(0)).sum(1, keepdims=True)),
     ],
 )
 def test_no_stage_goes_through_a_row_for_each_of_its_elements(element: Callable[..., Any], expected: Callable[[Any], Any]) -> None:
@@ -63,6 +76,7 @@ def test_no_stage_goes_through_a_row_for_each_of_its_elements(element: Callable[
     strategy = choose(y, target("znver4"), 1)
     found = strategy.schedule({**strategy.default, **({"in_rows": False} if "in_rows" in strategy.default else {})})
     assert max(info.iterations for info in stages_of(found.nest)) < 2 * ROWS * COLUMNS
+    assert "vector j_i" in str(found)
 
 
 def test_a_sum_within_another_one_is_before_it_where_it_does_not_move() -> None:
@@ -89,3 +103,17 @@ def test_a_sum_that_is_there_under_a_condition_alone_stays_under_it() -> None:
     expected = np.where(j * 4 <= i, sums[np.maximum(i - j * 4, 0)], np.where(j > 1, sums[i], 0))
     np.testing.assert_allclose(tl.build(y)(data), expected, rtol=1e-5)
     assert "if j * 4 <= i" in str(tl.Schedule(y)) or "if 4 * j <= i" in str(tl.Schedule(y))
+
+
+def test_a_recurrence_that_divides_by_the_sum_of_its_last_row_has_lanes() -> None:
+    def element(i: Any, j: Any, y: Any) -> Any:
+        return tl.select(i == 0, x[0, j], 0.5 * y[i - 1, j] + x[i, j] / tl.sum(y[i - 1, q], axis=q))
+
+    y = tl.recurrence((ROWS, COLUMNS), element, name="y")
+    strategy = choose(y, target("znver4"), 1)
+    assert "vector j_i" in str(strategy.schedule(strategy.default))
+    data = np.random.default_rng(3).random((ROWS, COLUMNS), dtype="float32")
+    expected = data.copy()
+    for i in range(1, ROWS):
+        expected[i] = 0.5 * expected[i - 1] + data[i] / expected[i - 1].sum()
+    np.testing.assert_allclose(tl.build(y)(data), expected, rtol=1e-4)

@@ -85,10 +85,15 @@ def raise_contractions(s: Schedule, machine: Processor) -> Schedule:
             trial = s.copy()
             trial.apply(place)
             info = stage_named(trial.nest, name)
-            same = prod(map(size, info.outer)) < prod(map(size, stage_named(s.nest, around).outer))
-            if same or roles_of(info) or sliding(info) or overlaps(info) or _is_short(info, machine.lanes(info.widest)):
+            again = _times(info) < _times(stage_named(s.nest, name))
+            if again or roles_of(info) or sliding(info) or overlaps(info) or _is_short(info, machine.lanes(info.widest)):
                 s = trial
     return s
+
+
+def _times(info: StageInfo) -> int:
+    """How often a sum is computed."""
+    return info.turns * prod(map(size, info.outer))
 
 
 def overlaps(info: StageInfo) -> bool:
