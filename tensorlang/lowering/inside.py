@@ -18,12 +18,12 @@ def stays(reduce: Reduce, around: Sequence[ReduceAxis]) -> bool:
 
 
 def is_asked_in_vain(reduce: Reduce, cond: Expr, facts: Sequence[Expr], axes: Mapping[str, Expr]) -> bool:
-    """Is a reduction on a side of a choice the same for elements on both sides, and is all that it reads there without it?
+    """Is a reduction on a side of a choice the same for elements on both sides, and is all that it reads there without it?"""
+    return not axes_of(cond) <= _moves_with(reduce) and is_there(reduce, facts, axes)
 
-    The `facts` are of `axes`, as they are called by now.
-    """
-    if axes_of(cond) <= _moves_with(reduce):
-        return False
+
+def is_there(reduce: Reduce, facts: Sequence[Expr], axes: Mapping[str, Expr]) -> bool:
+    """Does all that a reduction reads exist where the `facts` hold of `axes`, as they are called by now?"""
     every = [axis for node in nodes(reduce) if isinstance(node, Reduce) for axis in node.axes]
     ranges = [fact for axis in every for fact in (Compare("le", axis.lo, Axis(axis.name)), Compare("lt", Axis(axis.name), axis.hi))]
     known = (*facts, *(substitute(fact, axes) for fact in ranges))

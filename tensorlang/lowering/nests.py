@@ -45,7 +45,7 @@ from tensorlang.ir.names import unique
 from tensorlang.ir.printer import short
 from tensorlang.ir.traverse import children, map_children
 from tensorlang.lowering.around import Range, loops, under
-from tensorlang.lowering.inside import has_reduction, is_asked_in_vain, stays, surely
+from tensorlang.lowering.inside import has_reduction, is_asked_in_vain, is_there, stays, surely
 from tensorlang.lowering.replaced import replaced
 from tensorlang.lowering.settled import settled
 
@@ -366,8 +366,10 @@ class _Prelude:
         for known in range(len(self.conditions) + 1):
             if (together, self.conditions[:known]) in self.seen:
                 return Load(self.seen[together, self.conditions[:known]][reduce.component], ())
-        if self.outer is not None and self.conditions == self.outer[0].conditions and stays(reduce, self.outer[1]):
-            return self.outer[0]._implicit(reduce)  # noqa: SLF001 - the same for all that is combined, so it is computed before
+        if self.outer is not None and stays(reduce, self.outer[1]):
+            before = self.outer[0]
+            if self.conditions == before.conditions or is_there(reduce, self.owner._facts, self.owner.axes):  # noqa: SLF001 - its own part
+                return before._implicit(reduce)  # noqa: SLF001 - the same for all that is combined, so it is computed before
         owner = self.owner
         owner.implicit += 1
         stage = f"{owner.name}.{owner.implicit}"

@@ -47,6 +47,17 @@ def weighted(i: Any, j: Any) -> Any:
     return x[i, j] * tl.sum(x[i, k] * tl.sum(x[r, k], axis=r), axis=k)
 
 
+def causal(i: Any, j: Any) -> Any:
+    """What is asked of `q` keeps nothing from being read that the greatest is found among."""
+    most = tl.max(x[i, k], axis=k, where=k <= 3 * i)
+    return tl.select(j <= 3 * i, tl.exp(x[i, j] - most) / tl.sum(tl.exp(x[i, q] - most), axis=q, where=q <= 3 * i), 0.0)
+
+
+def _causal(a: Any) -> Any:
+    i, j = np.ogrid[:ROWS, :COLUMNS]
+    return _softmax(np.where(j <= 3 * i, a, -np.inf))
+
+
 def _softmax(a: Any) -> Any:
     found = np.exp(a - a.max(1, keepdims=True))
     return found / found.sum(1, keepdims=True)
@@ -64,6 +75,7 @@ def _chosen(a: Any) -> Any:
         (standardised, lambda a: (a - a.mean(1, keepdims=True)) / np.sqrt(a.var(1, keepdims=True) + 1e-5)),
         (chosen, _chosen),
         (shared, lambda a: a / a.sum()),
+        (causal, _causal),
         (weighted, lambda a: a * (a * a.sum(0)).sum(1, keepdims=True)),
     ],
 )
