@@ -22,6 +22,11 @@ def is_asked_in_vain(reduce: Reduce, cond: Expr, facts: Sequence[Expr], axes: Ma
     return not axes_of(cond) <= _moves_with(reduce) and is_there(reduce, facts, axes)
 
 
+def is_free(reduce: Reduce, cond: Expr, facts: Sequence[Expr], axes: Mapping[str, Expr]) -> bool:
+    """May a reduction be computed without asking the `where=` of one around it? What data ask may be seldom; what loops ask is trimmed."""
+    return (not reads_data(cond) or not axes_of(cond) <= _moves_with(reduce)) and is_there(reduce, facts, axes)
+
+
 def is_there(reduce: Reduce, facts: Sequence[Expr], axes: Mapping[str, Expr]) -> bool:
     """Does all that a reduction reads exist where the `facts` hold of `axes`, as they are called by now?"""
     every = [axis for node in nodes(reduce) if isinstance(node, Reduce) for axis in node.axes]

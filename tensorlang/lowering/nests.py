@@ -45,7 +45,7 @@ from tensorlang.ir.names import unique
 from tensorlang.ir.printer import short
 from tensorlang.ir.traverse import children, map_children
 from tensorlang.lowering.around import Range, loops, under
-from tensorlang.lowering.inside import has_reduction, is_asked_in_vain, is_there, stays, surely
+from tensorlang.lowering.inside import has_reduction, is_asked_in_vain, is_free, is_there, stays, surely
 from tensorlang.lowering.replaced import replaced
 from tensorlang.lowering.settled import settled
 
@@ -285,7 +285,8 @@ class _DefinitionLowering:
         outer = (around, reduce.axes)
         prelude = _Prelude(self, held, outer)
         where = () if reduce.where is None else (prelude.lower(reduce.where),)
-        guarded = _Prelude(self, (*held, *where), outer)
+        asked = None if reduce.where is None else (prelude, reduce.where)
+        guarded = _Prelude(self, (*held, *where), outer, asked)
         values = tuple(settled(guarded.lower(value), (*conditions, *guarded.conditions), self._facts) for value in reduce.values)
         body = guarded.before(Store(stage, states, index, values, reduce.reducer))
         return loops(ranges, under(held, prelude.before(under(where, body))))
@@ -316,12 +317,13 @@ class _DefinitionLowering:
 class _Prelude:
     """What must run before one store: the implicit stages of the reductions inside its expressions.
 
-    `outer`: what runs before the reduction that the store combines, over these axes.
+    `outer`: what runs before the reduction that the store combines, over these axes. `asked`: what runs before its `where=`, and that.
     """
 
     owner: _DefinitionLowering
     conditions: tuple[Expr, ...]
     outer: tuple[_Prelude, tuple[ReduceAxis, ...]] | None = None
+    asked: tuple[_Prelude, Expr] | None = None
     parts: list[Stmt] = field(default_factory=list)
     scratch: list[Buffer] = field(default_factory=list)
     seen: dict[tuple[Expr, tuple[Expr, ...]], tuple[Buffer, ...]] = field(default_factory=dict)
@@ -371,6 +373,10 @@ class _Prelude:
             if self.conditions == before.conditions or is_there(reduce, self.owner._facts, self.owner.axes):  # noqa: SLF001 - its own part
                 return before._implicit(reduce)  # noqa: SLF001 - the same for all that is combined, so it is computed before
         owner = self.owner
+        if self.asked is not None and len(self.conditions) == len(self.asked[0].conditions) + 1:  # on no side of a choice
+            before, where = self.asked
+            if is_free(reduce, where, owner._facts, owner.axes):  # noqa: SLF001 - its own part
+                return before._implicit(reduce)  # noqa: SLF001 - its own kind
         owner.implicit += 1
         stage = f"{owner.name}.{owner.implicit}"
         several = len(reduce.reducer.identities) > 1

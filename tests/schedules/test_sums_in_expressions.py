@@ -102,6 +102,45 @@ def test_a_sum_within_another_one_is_before_it_where_it_does_not_move() -> None:
     np.testing.assert_allclose(tl.build(parts)(data), (data - np.maximum.accumulate(data, 1)).sum(1), rtol=1e-5)
 
 
+def test_a_where_keeps_no_sum_that_it_does_not_move_with() -> None:
+    """Scores of neighbours in a graph: what is added up of each node is the same for all that it is a neighbour of."""
+    n, d = 40, 20
+    h, a, near = tl.placeholder((n, d), name="h"), tl.placeholder((d,), name="a"), tl.placeholder((n, n), "bool", name="near")
+    j, f = tl.reduce_axis(n, name="j"), tl.reduce_axis(d, name="f")
+    y = tl.compute((n,), lambda i: tl.sum(tl.exp(tl.sum(h[j, f] * a[f], axis=f)), axis=j, where=near[i, j]), name="y")
+    strategy = choose(y, target("znver4"), 1)
+    assert max(info.iterations for info in stages_of(strategy.schedule(strategy.default).nest)) < 2 * n * n
+    rng = np.random.default_rng(4)
+    rows, weights, edges = rng.random((n, d), dtype="float32"), rng.random(d, dtype="float32"), rng.random((n, n)) < 0.4
+    np.testing.assert_allclose(tl.build(y)(rows, weights, edges), edges @ np.exp(rows @ weights), rtol=1e-5)
+
+
+def test_what_data_ask_keeps_a_sum_that_moves_with_both() -> None:
+    """Edges may be few, and a sum for each is dear: it is computed for these."""
+    n, d = 9, 5
+    h, near = tl.placeholder((n, d), name="h"), tl.placeholder((n, n), "bool", name="near")
+    j, f = tl.reduce_axis(n, name="j"), tl.reduce_axis(d, name="f")
+    y = tl.compute((n,), lambda i: tl.sum(tl.exp(tl.sum(h[i, f] * h[j, f], axis=f)), axis=j, where=near[i, j]), name="y")
+    lines = str(tl.Schedule(y)).splitlines()
+    asked, summed = (next(at for at, line in enumerate(lines) if text in line) for text in ("if near", "for f in"))
+    assert asked < summed
+    rng = np.random.default_rng(5)
+    rows, edges = rng.random((n, d), dtype="float32"), rng.random((n, n)) < 0.4
+    np.testing.assert_allclose(tl.build(y)(rows, edges), (edges * np.exp(rows @ rows.T)).sum(1), rtol=1e-5)
+
+
+def test_scores_that_a_mask_leaves_are_a_product() -> None:
+    """Attention over the past in one expression: scores are tiles of a product, of which the mask leaves a triangle."""
+    s, d = 33, 8
+    u, v = (tl.placeholder((s, d), name=name) for name in "uv")
+    j, f = tl.reduce_axis(s, name="j"), tl.reduce_axis(d, name="f")
+    y = tl.compute((s,), lambda i: tl.sum(tl.exp(tl.sum(u[i, f] * v[j, f], axis=f)), axis=j, where=j <= i), name="y")
+    strategy = choose(y, target("znver4"), 1)
+    assert "y.1_acc" in str(strategy.schedule(strategy.default))
+    a, b = np.random.default_rng(6).random((2, s, d), dtype="float32")
+    np.testing.assert_allclose(tl.build(y)(a, b), np.tril(np.exp(a @ b.T)).sum(1), rtol=1e-5)
+
+
 def test_a_sum_that_is_there_under_a_condition_alone_stays_under_it() -> None:
     """Above the first rows there is no window."""
 
