@@ -26,6 +26,7 @@ from tensorlang.schedules.directives.pack import Pack
 from tensorlang.schedules.directives.partition import Partition
 from tensorlang.schedules.directives.peel import Peel
 from tensorlang.schedules.directives.reorder import Reorder
+from tensorlang.schedules.directives.reuse import Reuse
 from tensorlang.schedules.directives.reverse_compute_at import ReverseComputeAt
 from tensorlang.schedules.directives.reverse_compute_inline import ReverseComputeInline
 from tensorlang.schedules.directives.rfactor import Rfactor
@@ -83,6 +84,7 @@ DIRECTIVES: Final[Mapping[str, type[Directive]]] = {
     "scatter": Scatter,
     "separate": Separate,
     "share": Share,
+    "reuse": Reuse,
     "trim": Trim,
 }
 NAMES: Final[Mapping[type[Directive], str]] = {kind: name for name, kind in DIRECTIVES.items()}

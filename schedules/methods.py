@@ -129,6 +129,10 @@ class Methods(ABC):
         """Compute once what elements of a stage compute alike; see `directives.share`."""
         self._step("share", stage)
 
+    def reuse(self, stage: str, other: str) -> None:
+        """Read what another stage has computed in place of a stage that computes the same; see `directives.reuse`."""
+        self._step("reuse", stage, other)
+
     def narrow(self, stage: str) -> None:
         """Compute a stage, and store it where it is an intermediate, in as few bits as hold its integers; see `directives.narrow`."""
         self._step("narrow", stage)

@@ -31,6 +31,7 @@ from tensorlang.schedules.directives.pack import Pack
 from tensorlang.schedules.directives.partition import Partition
 from tensorlang.schedules.directives.peel import Peel
 from tensorlang.schedules.directives.reorder import Reorder
+from tensorlang.schedules.directives.reuse import Reuse
 from tensorlang.schedules.directives.reverse_compute_at import ReverseComputeAt
 from tensorlang.schedules.directives.reverse_compute_inline import ReverseComputeInline
 from tensorlang.schedules.directives.rfactor import Rfactor
@@ -86,6 +87,7 @@ def moves_of_stage(nest: Nest, stage: str) -> Iterator[Directive]:
     yield from (ComputeInline(stage), ComputeRoot(stage), ReverseComputeInline(stage), StoreRoot(stage), Narrow(stage))
     yield from (Share(stage), Separate(stage, ()))
     yield from (JoinReductions(stage, other) for other in _reductions_after(nest, stage))
+    yield from (Reuse(other, stage) for other in _reductions_after(nest, stage))
     for part in loops(nest.body):
         if stage_of(part.loop) not in (stage, f"{stage}.init"):
             yield from (ComputeAt(stage, part.loop), StoreAt(stage, part.loop), ReverseComputeAt(stage, part.loop))

@@ -37,7 +37,7 @@ def defined(fn: Callable[[Any], Any]) -> Any:
         (lambda i: TABLE[i + 1], "tl.buffer"),
         (lambda i: [1.0, 2.0][i], "tl.buffer"),
         (lambda i: TABLE * A[i], "tl.buffer"),
-        (lambda i: A[i] + TABLE, "A\\[i, j\\]|tl.buffer"),
+        (lambda i: A[i] + TABLE, "A\\[i\\]|tl.buffer"),
         (lambda i: divmod(i, 3)[0], r"take divmod of i .* write a // b and a % b"),
         (lambda i: divmod(7, i)[0], r"take divmod of i .* write a // b and a % b"),
         (

@@ -200,11 +200,13 @@ def test_choices_between_reads_that_stand_deep_in_one_another_are_refused() -> N
 
 
 def sums_within_sums(levels: int, axes: int) -> tl.Tensor:
-    A = tl.placeholder((1,), name="A")
-    value: Any = A[0]
+    """Each sum moves with the one around it: what does not stands before that."""
+    A, value = tl.placeholder((1,), name="A"), None
+    every = [tuple(tl.reduce_axis(1, f"k{level}_{axis}") for axis in range(axes)) for level in range(levels)]
     for level in range(levels):
-        over = tuple(tl.reduce_axis(1, f"k{level}_{axis}") for axis in range(axes))
-        value = tl.sum(value + tl.cast(sum(over[1:], over[0]), "float32"), axis=over)
+        around = every[level + 1][:1] if level + 1 < levels else ()
+        here = sum((*every[level][1:], *around), every[level][0])
+        value = tl.sum((A[0] if value is None else value) + tl.cast(here, "float32"), axis=every[level])
     made: tl.Tensor = tl.compute((1,), lambda _: value, name="B")
     return made
 

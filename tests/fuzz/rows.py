@@ -119,6 +119,15 @@ def join_reductions(view: View) -> Step | None:
     return call("join_reductions", *(sorted(two, key=pool.index) if view.rng.random() < 0.85 else two))
 
 
+def reuse(view: View) -> Step:
+    """Two stages, rather those that look alike."""
+    every = view.computed()
+    shapes = {store.stage: (store.reducer, len(store.index)) for store in stores(view.nest.body)}
+    one = view.rng.choice(every)
+    alike = [other for other in every if other != one and shapes.get(other) == shapes.get(one)]
+    return call("reuse", one, view.rng.choice(alike or every))
+
+
 def accumulate(view: View) -> Step | None:
     found = view.reductions()
     if not found:
@@ -340,6 +349,7 @@ ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
     "scatter": (scatter, 1),
     "separate": (separate, 3),
     "share": (share, 2),
+    "reuse": (reuse, 1),
     "trim": (trim, 3),
 }
 LOOPS: Final = ("loop", "at", "by", "outer", "inner", "first", "second", "after", "before")

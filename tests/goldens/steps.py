@@ -80,6 +80,14 @@ def sharpened() -> Tensor:
     return result
 
 
+def alike() -> Tensor:
+    """The same sums of rows twice."""
+    x, k, q = tl.placeholder((4, 8), name="X"), tl.reduce_axis(8, name="k"), tl.reduce_axis(8, name="q")
+    one, two = (tl.compute((4,), lambda i, r=r: tl.sum(x[i, r], axis=r), name=name) for r, name in ((k, "S"), (q, "T")))
+    result: Tensor = tl.compute((4,), lambda i: one[i] * (1 - two[i]), name="Y")
+    return result
+
+
 def weighted() -> Tensor:
     """Windows of an image, weighted by row and column."""
     x, w, a, b = tl.placeholder((8, 12), name="X"), tl.placeholder((3,), name="W"), tl.reduce_axis(3, name="a"), tl.reduce_axis(3, name="b")
@@ -164,5 +172,6 @@ SCHEDULES: Final[dict[str, tuple[Any, tuple[tuple[Any, ...], ...]]]] = {
     "scatter": (grouped(), (("scatter", "G", "q"),)),
     "separate": (weighted(), (("separate", "Y", "b"),)),
     "share": (sharpened(), (("share", "Y"),)),
+    "reuse": (alike(), (("reuse", "T", "S"),)),
     "trim": (banded(), (("tile", "T.i", "T.j", 4, 8), ("trim", "T.j_o"))),
 }

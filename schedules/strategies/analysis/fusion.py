@@ -16,6 +16,7 @@ from tensorlang.schedules.directive import Directive
 from tensorlang.schedules.directives.compute_at import ComputeAt
 from tensorlang.schedules.directives.compute_inline import ComputeInline
 from tensorlang.schedules.directives.compute_root import ComputeRoot
+from tensorlang.schedules.directives.reuse import Reuse
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.rewriting.edit import path_to, stage_of
 from tensorlang.schedules.rewriting.quotients_of_loops import coordinates_of
@@ -75,9 +76,9 @@ def raise_contractions(s: Schedule, machine: Processor) -> Schedule:
     """The schedule with every contraction or window that stands inside an expression computed as a stage of its own.
 
     So is every sum that is too short to fill lanes, which those of the elements around it then do, whose windows overlap, or which is the
-    same for several elements, as that of a row by which all of it is divided.
+    same for several elements, as that of a row by which all of it is divided. One that a sum before has computed already is read.
     """
-    names = frozenset(s.stages())
+    names, raised = frozenset(s.stages()), list[str]()
     for name in s.stages():
         around = owner(name, names)
         place = None if around == name else _place_before(s, name, around)
@@ -88,6 +89,8 @@ def raise_contractions(s: Schedule, machine: Processor) -> Schedule:
             again = _times(info) < _times(stage_named(s.nest, name))
             if again or roles_of(info) or sliding(info) or overlaps(info) or _is_short(info, machine.lanes(info.widest)):
                 s = trial
+                raised.append(name)
+                any(s.attempt(Reuse(name, other)) for other in raised[:-1])
     return s
 
 
