@@ -68,6 +68,10 @@ class CacheWrite(Directive):
         require_early_indices(loop, [store.index], self.tensor)
         if store.reducer is not None or not self._in_order(nest, inside, tile):
             require_distinct(nest, loop, store, tile, outer, self.tensor)
+        lanes = next((part for part in inside if part.kind == "vector" and part not in tile), None)
+        if store.reducer is None and lanes is not None:
+            reason = f"lanes of {short(lanes.loop)!r} would write one element of the buffer at once; vectorize after"
+            raise self._refusal("TL-S107", reason)
         conditions = self._conditions(nest, way, inside, tile)
         if store.reducer is None:
             self._require_reached(nest, outer, inside, tile)

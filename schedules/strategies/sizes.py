@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from tensorlang.ir import MOST, Nest
+from tensorlang.ir.integers import ASSUMED_EXTENT
 
 Sizes: TypeAlias = Mapping[str, int]
 """Values of dims by name."""
@@ -22,8 +23,11 @@ def ladder(least: int, most: int, steps: int = STEPS) -> tuple[int, ...]:
 
 
 def samples(nest: Nest) -> tuple[Sizes, ...]:
-    """Sizes of the dims that have a most value, all growing together; nothing where there are none."""
-    ladders = {name: ladder(least, most) for name, least, most in nest.limits if most < MOST}
+    """Sizes of the dims that have a most value, all growing together, or of the only dim, as far as is assumed; nothing for others."""
+    found = [(name, least, most) for name, least, most in nest.limits if most < MOST]
+    if not found and len(nest.limits) == 1:
+        found = [(name, least, max(least, ASSUMED_EXTENT)) for name, least, _ in nest.limits]
+    ladders = {name: ladder(least, most) for name, least, most in found}
     if not ladders:
         return ()
     return tuple(dict(zip(ladders, sizes, strict=True)) for sizes in dict.fromkeys(zip(*ladders.values(), strict=True)))

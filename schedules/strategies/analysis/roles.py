@@ -48,9 +48,13 @@ class Roles:
     transposed: bool
 
     @property
-    def packable(self) -> bool:
-        """Can operands be packed: is every extent a literal?"""
+    def literal(self) -> bool:
+        """Is every extent a literal?"""
         return all(is_literal(loop) for loop in self.stage.loops)
+
+    def packable(self, loads: Sequence[Load]) -> bool:
+        """Can what some operands read be packed: are the extents of the reduction that they move with literals, as those of tiles are?"""
+        return all(is_literal(loop) for loop in self.stage.reduced if any(self.stage.stride(load, loop) != 0 for load in loads))
 
     @property
     def results(self) -> int:
@@ -208,9 +212,9 @@ def _found(stage: StageInfo) -> Iterator[Roles]:
             transposed,
         )
         worth = row is not None and row.size >= LEAST_ROWS
-        if scattered and not (worth and roles.packable and operands):
+        if scattered and not (worth and operands and roles.packable(operands)):
             continue
-        if transposed and (across is None or not roles.packable or row is None or (scattered and not worth)):
+        if transposed and (across is None or not roles.literal or row is None or (scattered and not worth)):
             continue
         yield roles
 

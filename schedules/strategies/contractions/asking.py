@@ -96,7 +96,7 @@ class Asking:
     def _loads(self) -> dict[str, Sequence[Load]]:
         """The operands of each role that may be asked for: along a loop of their own, since places in several take divisions."""
         roles = self.kernel.roles
-        if self.kernel.fixed_packing or not roles.packable or roles.scattered or roles.row is None:
+        if self.kernel.fixed_packing or not roles.literal or roles.scattered or roles.row is None:
             return {ROWS: (), LANES: ()}
         sides = {ROWS: (roles.row, roles.row_operands), LANES: (roles.vector, roles.operands)}
         return {role: [load for load in loads if len(group.loops) == 1 and self._is_far(load)] for role, (group, loads) in sides.items()}

@@ -155,7 +155,7 @@ def _shape(instruction: Instruction) -> tuple[int, int]:
 def _computes(instruction: Instruction, roles: Roles) -> bool:
     """Are the products those of an instruction?"""
     stage = roles.stage
-    if not roles.packable or not len(roles.row_operands) == len(roles.operands) == 1:
+    if not roles.literal or not len(roles.row_operands) == len(roles.operands) == 1:
         return False
     (row,), (lanes,) = roles.row_operands, roles.operands
     if row.buffer == lanes.buffer:  # blocks of products would be those of both roles

@@ -161,7 +161,7 @@ class TileOrder:
 
 def is_packable(kernel: MicroKernel, loads: tuple[Load, ...]) -> bool:
     """Is it a choice whether the operands of a role are packed?"""
-    return not kernel.fixed_packing and bool(loads) and kernel.roles.packable and kernel.roles.row is not None
+    return not kernel.fixed_packing and bool(loads) and kernel.roles.packable(loads) and kernel.roles.row is not None
 
 
 def _first(loops: Sequence[For]) -> For:
