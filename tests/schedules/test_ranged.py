@@ -250,3 +250,34 @@ def test_a_version_is_named_by_one_of_its_loops() -> None:
     h = tl.compute((4,), lambda i: x[i] + 1, name="h")
     with pytest.raises(tl.ScheduleError, match="there are no versions here of which 'v.i' would name one; leave out within="):
         tl.Schedule(tl.compute((4,), lambda i: h[i] * 2, name="v")).compute_inline("h", within="v.i")
+
+
+def test_the_only_dim_without_a_most_value_is_planned_as_far_as_is_assumed() -> None:
+    """A row is multiplied in rows, many are tiles of weights that are packed: 300 rows took three times as long."""
+    outputs = product_of_transposed(tl.dim("n", least=1), 96, 64)
+    strategy = choose(outputs, target("znver4"), 1)
+    assert isinstance(strategy, Ranged)
+    assert {1, 1024} <= {sizes["n"] for sizes in strategy.sizes}
+    kernel, rng = tl.build(outputs), np.random.default_rng(0)
+    w = rng.random((64, 96), dtype="float32")
+    for n in (1, 2, 7, 64, 1025):
+        x = rng.random((n, 96), dtype="float32")
+        np.testing.assert_allclose(kernel(x, w), x @ w.T, rtol=1e-4)
+
+
+def product_of_transposed(n: Extent, k: Extent, m: Extent) -> Any:
+    x, w, r = tl.placeholder((n, k), name="x"), tl.placeholder((m, k), name="w"), tl.reduce_axis(k, name="r")
+    return tl.compute((n, m), lambda i, j: tl.sum(x[i, r] * w[j, r], axis=r), name="y")
+
+
+@pytest.mark.parametrize("extents", [("n", 48, "m"), ("n", 48, 40), (40, 48, "m"), ("n", "k", "m")])
+def test_products_of_rows_with_rows_are_tiles_where_their_depth_is_a_literal(extents: tuple[int | str, ...]) -> None:
+    """Lanes lie across memory: what is packed for them is of tiles, whatever the number of rows."""
+    outputs = product_of_transposed(*(tl.dim(extent, least=1) if isinstance(extent, str) else extent for extent in extents))
+    s = default_schedule(outputs, target("znver4"), threads=1)
+    assert ("w_pack" in s.stages()) == ("k" not in extents)
+    kernel, rng = tl.build(outputs), np.random.default_rng(1)
+    for n, k, m in ((1, 48, 1), (40, 48, 40), (67, 48, 131)):
+        wanted = [own if isinstance(own, int) else extent for own, extent in zip(extents, (n, k, m), strict=True)]
+        x, w = (rng.random((rows, wanted[1]), dtype="float32") for rows in (wanted[0], wanted[2]))
+        np.testing.assert_allclose(kernel(x, w), x @ w.T, rtol=1e-4)

@@ -377,3 +377,15 @@ def test_schedules_of_sequential_stages_are_data() -> None:
         s.split(s.loops(s.stages()[-1])[-1], 4)
         assert str(tl.Schedule.from_json(output, s.to_json())) == str(s)
         np.testing.assert_equal(len(s.directives), 1)
+
+
+def test_lanes_of_a_set_whose_place_data_tell_share_no_element_of_a_copy() -> None:
+    """Data tell where lanes write, one after the other; in the copy it is one element for all of them."""
+    q, r = tl.reduce_axis(3, name="q"), tl.reduce_axis(8, name="r")
+    where = tl.placeholder((3,), "int8", name="B")
+    start = tl.compute((4,), lambda i: tl.cast(0, "int32"), name="Z")
+    at = lambda q, _: tl.clamp(tl.cast(where[q], "int64"), 0, 3)  # noqa: E731
+    s = tl.Schedule(tl.scatter(start, (q, r), at, lambda q, r: tl.cast(r, "int32"), reduce="set", name="T"))
+    s.vectorize("T.r")
+    refused(s, "cache_write", "T", "T.q", code="TL-S107", says="lanes of 'r' would write one element of the buffer at once")
+    check(s)
