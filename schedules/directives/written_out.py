@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Buffer, Const, Expr, For, Load, Nest, Stmt, Store, allocate, block, const
@@ -68,34 +68,13 @@ def _with(nest: Nest, stage: str, expr: Expr, labels: list[str]) -> Nest:
     store, own, known = alone(nest, stage)
     product = _best(expr, [loop.loop for loop in own])
     assert product is not None
-    window = product.window
-    if read_in(window.part) & {buffer.name for buffer in store.buffers}:
+    if read_in(product.window.part) & {buffer.name for buffer in store.buffers}:
         raise Refusal("TL-S303", f"{stage!r} reads what it makes, so that the elements take turns", stage=stage)
-    moved = [loop for loop in own if loop.loop in axes_of(window.part)]
-    around = {loop.loop for loop in own}
-    if any((axes_of(loop.lo) | axes_of(loop.hi)) & around for loop in moved):
-        raise Refusal("TL-S204", f"the range of a loop of {stage!r} depends on others, and what is combined first has no box", stage=stage)
+    columns = _Columns.of(product, own, stage)
     label = new_stage(nest, f"{stage}_inner")
-    rest = dict(zip(window.loops[1:], zip(*product.rest, strict=True), strict=True))
-    least = {name: min(offsets) for name, offsets in rest.items()}
-    shape = tuple(_extent(loop, rest.get(loop.loop, (0,))) for loop in moved)
-    local, kind, names = Buffer(fresh_buffer(nest, label), shape, dtype_of(expr)), dtype_of(expr), FreshNames.of(nest)
-    loops = [For(names.fresh(f"{label}.{short(loop.loop)}"), const(0), extent, store) for loop, extent in zip(moved, shape, strict=True)]
-    places = {
-        old.loop: simplify(expression(linear(old.lo).plus(Linear(least.get(old.loop, 0), {Axis(new.loop): 1}))))
-        for old, new in zip(moved, loops, strict=True)
-    }
-    column = _sum({(offset,): weight for offset, weight in product.first.items()}, window.loops[:1], window.part, kind)
-    first = nested(loops, Store(label, (local,), axes(loops), (substitute(column, places),)))
-    place = tuple(expression(Linear(-least.get(loop.loop, 0), {Axis(loop.loop): 1}).plus(linear(loop.lo), -1)) for loop in moved)
-    combined = _sum(product.rest, window.loops[1:], Load(local, place), kind)
-    if product.left:
-        combined = Binary("add", combined, _sum(product.left, window.loops, window.part, kind))
-    every, other = windows(expr, [loop.loop for loop in own])
-    for part in every:
-        if part != window:
-            combined = Binary("add", combined, _sum(part.weights, part.loops, part.part, kind))
-    combined = _with_others(combined, other, kind)
+    local = Buffer(fresh_buffer(nest, label), columns.shape, dtype_of(expr))
+    first = columns.computed(store, label, local, FreshNames.of(nest))
+    combined = _put_together(expr, product, [loop.loop for loop in own], columns.read(local))
     numbering = Numbering()
     wanted = numbering.number(expr)
 
@@ -114,9 +93,56 @@ def _with(nest: Nest, stage: str, expr: Expr, labels: list[str]) -> Nest:
     return replace(nest, body=edit_loops(nest.body, lambda part: part.loop == own[0].loop, with_first))
 
 
-def _extent(loop: For, offsets: Sequence[int]) -> Expr:
-    """Places along a loop and a window."""
-    return at_least_none(simplify(expression(linear(extent_of(loop)).plus(Linear(max(offsets) - min(offsets))))))
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What is combined first of a product: for each of the loops of its stage that it moves with, the offsets that are read of it."""
+
+    product: Product
+    offsets: tuple[tuple[For, tuple[int, ...]], ...]
+
+    @classmethod
+    def of(cls, product: Product, own: Sequence[For], stage: str) -> _Columns:
+        """Of a stage in loops. Raises `Refusal` where the range of one depends on others."""
+        window, around = product.window, {loop.loop for loop in own}
+        rest = dict(zip(window.loops[1:], zip(*product.rest, strict=True), strict=True))
+        found = tuple((loop, rest.get(loop.loop, (0,))) for loop in own if loop.loop in axes_of(window.part))
+        if any((axes_of(loop.lo) | axes_of(loop.hi)) & around for loop, _ in found):
+            reason = f"the range of a loop of {stage!r} depends on others, and what is combined first has no box"
+            raise Refusal("TL-S204", reason, stage=stage)
+        return cls(product, found)
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        """Places along each loop and the window."""
+        extents = (linear(extent_of(loop)).plus(Linear(max(offsets) - min(offsets))) for loop, offsets in self.offsets)
+        return tuple(at_least_none(simplify(expression(extent))) for extent in extents)
+
+    def computed(self, store: Store, label: str, local: Buffer, names: FreshNames) -> Stmt:
+        """The loops that compute them."""
+        window, sizes = self.product.window, zip(self.offsets, self.shape, strict=True)
+        loops = [For(names.fresh(f"{label}.{short(loop.loop)}"), const(0), extent, store) for (loop, _), extent in sizes]
+        places = {
+            loop.loop: simplify(expression(linear(loop.lo).plus(Linear(min(offsets), {Axis(new.loop): 1}))))
+            for (loop, offsets), new in zip(self.offsets, loops, strict=True)
+        }
+        column = _sum({(offset,): weight for offset, weight in self.product.first.items()}, window.loops[:1], window.part, local.dtype)
+        return nested(loops, Store(label, (local,), axes(loops), (substitute(column, places),)))
+
+    def read(self, local: Buffer) -> Expr:
+        """The one where the loops are."""
+        places = (Linear(-min(offsets), {Axis(loop.loop): 1}).plus(linear(loop.lo), -1) for loop, offsets in self.offsets)
+        return Load(local, tuple(map(expression, places)))
+
+
+def _put_together(expr: Expr, product: Product, loops: Sequence[str], column: Expr) -> Expr:
+    """A sum over the columns of one of its windows, what of this is no product, its other windows, and what else is in it."""
+    kind, (every, other) = dtype_of(expr), windows(expr, loops)
+    parts = [_sum(product.rest, product.window.loops[1:], column, kind)]
+    parts += [_sum(product.left, product.window.loops, product.window.part, kind)] if product.left else []
+    parts += [_sum(window.weights, window.loops, window.part, kind) for window in every if window != product.window]
+    parts += [_times(atom, weight, kind) for atom, weight in other.terms.items()]
+    parts += [_literal(other.constant, kind)] if other.constant else []
+    return _added(parts)
 
 
 def _sum(weights: Mapping[Offsets, int], loops: Sequence[str], part: Expr, kind: DType) -> Expr:
@@ -137,12 +163,6 @@ def _added(terms: Sequence[Expr]) -> Expr:
 
 def _times(expr: Expr, weight: int, kind: DType) -> Expr:
     return expr if weight == 1 else Binary("mul", expr, _literal(weight, kind))
-
-
-def _with_others(expr: Expr, other: Linear, kind: DType) -> Expr:
-    for atom, weight in other.terms.items():
-        expr = Binary("add", expr, _times(atom, weight, kind))
-    return Binary("add", expr, _literal(other.constant, kind)) if other.constant else expr
 
 
 def _literal(value: int, kind: DType) -> Const:
