@@ -50,7 +50,7 @@ FAMILIES: Final = (
     Family("recurrences, scans, scatters", _names("recurrences fronts sequences counts"), Goal(1.0), Goal(1.2)),
     Family(
         "definitions without a strategy",
-        _names("arrays linear outside models solvers attention convolutions matrices filters places"),
+        _names("arrays linear outside models solvers attention convolutions matrices filters places expressions"),
         Goal(1.2, 0.8),
         Goal(1.4, 0.95),
     ),

@@ -10,6 +10,7 @@ from bench.programs import (
     cameras,
     convolutions,
     counts,
+    expressions,
     fields,
     filters,
     fronts,
@@ -48,5 +49,6 @@ MODULES: Final = (
     matrices,
     filters,
     places,
+    expressions,
 )
 PROGRAMS: Final = tuple(program for module in MODULES for program in module.PROGRAMS)
