@@ -250,3 +250,19 @@ def test_a_step_of_a_scan_reads_at_places_that_its_state_clamps() -> None:
         expected.append(table_[first_or_last & 15] ^ step)
     for found in results(walk, {T: table_, start: first}):
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("of", ["float16", "float32", "float64"])
+def test_what_is_left_behind_the_point_tells_a_place(of: str) -> None:
+    """A table by the phase of a wave: from 0 to 1, which it is where less than its place is missing to the next number."""
+    X, T = tl.placeholder((12,), of, name="X"), tl.placeholder((5,), name="T")
+    y = tl.compute((12,), lambda i: T[tl.cast((X[i] - tl.floor(X[i])) * 4, "int32")], name="y")
+    x = np.array([0.3, 1.5, -0.2, 7.99, -1e-7, -1e-30, 0.0, -3.0, 2.0**11, np.nan, np.inf, -np.inf], of)
+    table = np.arange(5, dtype="f4")
+    with np.errstate(invalid="ignore"):
+        behind = (x - np.floor(x)) * x.dtype.type(4)
+    places = np.where(np.isnan(behind), 0, behind).astype("i4")
+    for found in results(y, {X: x, T: table}):
+        np.testing.assert_array_equal(found, table[places])
+    with pytest.raises(tl.DefinitionError):
+        tl.compute((12,), lambda i: T[tl.cast((X[i] - tl.floor(X[i])) * 5, "int32")], name="z")

@@ -269,11 +269,12 @@ class Bounds:
             case Cast(value, _):
                 low, high = self.values(value)
                 return Floats(float(low), float(high), nan=False).rounded(of)
+            case Binary("sub", left, Call("floor", (right,), _)) if left == right:
+                return Floats(0.0, 1.0)  # 1 of what is below 0 by less than its place, and NaN of what is infinite
             case Binary(op, left, right):
                 return float_binary(op, self.floats(left), self.floats(right), of)
             case Unary("neg", value):
-                found = self.floats(value)
-                return Floats(-found.high, -found.low, found.nan)
+                return Floats(-(found := self.floats(value)).high, -found.low, found.nan)
             case Unary("abs", value):
                 found = self.floats(value)
                 ends = abs(found.low), abs(found.high)
