@@ -24,6 +24,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.alternatives import Alternatives, alternatives, only_where
+from tensorlang.schedules.strategies.analysis.stages import is_literal, stages_of
 from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.schedules.strategies.preparation.simplified import Simplified
 from tensorlang.schedules.strategies.processor import Processor
@@ -76,8 +77,12 @@ class Ranged:
 
     @classmethod
     def of(cls, program: LoweredProgram, machine: Processor, threads: int, constants: frozenset[str]) -> Ranged | None:
-        """The strategy; None for a program without such dims."""
-        sizes = samples(program.nest)
+        """The strategy; None for a program without such dims.
+
+        One without a most value is planned as far as is assumed, but for the length of a sum: one that may be long is added up in blocks,
+        which a plan at a short one does not have.
+        """
+        sizes = samples(program.nest, assumed=all(is_literal(loop) for info in stages_of(program.nest) for loop in info.reduced))
         return cls(program, machine, threads, constants, sizes) if sizes else None
 
     @property

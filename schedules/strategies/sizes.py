@@ -7,7 +7,6 @@ from typing import Final, TypeAlias
 
 from tensorlang.ir import MOST, Nest
 from tensorlang.ir.integers import ASSUMED_EXTENT
-from tensorlang.schedules.strategies.analysis.stages import is_literal, stages_of
 
 Sizes: TypeAlias = Mapping[str, int]
 """Values of dims by name."""
@@ -23,13 +22,10 @@ def ladder(least: int, most: int, steps: int = STEPS) -> tuple[int, ...]:
     return tuple(round(first * (last / first) ** (step / steps)) for step in range(steps + 1))
 
 
-def samples(nest: Nest) -> tuple[Sizes, ...]:
-    """Sizes of the dims that have a most value, all growing together, or of the only dim, as far as is assumed; nothing for others.
-
-    Nor for the length of a sum: one that may be long is added up in blocks, which a plan at a short one does not have.
-    """
+def samples(nest: Nest, *, assumed: bool) -> tuple[Sizes, ...]:
+    """Sizes of the dims that have a most value, all growing together, or of the only dim, as far as is `assumed`; nothing for others."""
     found = [(name, least, most) for name, least, most in nest.limits if most < MOST]
-    if not found and len(nest.limits) == 1 and all(is_literal(loop) for info in stages_of(nest) for loop in info.reduced):
+    if not found and len(nest.limits) == 1 and assumed:
         found = [(name, least, max(least, ASSUMED_EXTENT)) for name, least, _ in nest.limits]
     ladders = {name: ladder(least, most) for name, least, most in found}
     if not ladders:

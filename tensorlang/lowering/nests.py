@@ -231,7 +231,7 @@ class _DefinitionLowering:
         if not stage.itself and isinstance(value, Reduce) and (len(stage.values) == 1 or _is_reduction(stage)):
             return self._reduction(stage, value, ranges, targets, places[0].prefix)
         prelude = _Prelude(self, ())
-        lowered = tuple(settled(prelude.lower(value), (), self._facts) for value in stage.values)
+        lowered = tuple(settled(prelude.lower(value), (), self.facts) for value in stage.values)
         return loops(ranges, prelude.before(Store(self.name, targets, index, lowered)))
 
     def scatter(self, scatter: Scatter) -> Stmt:
@@ -245,7 +245,7 @@ class _DefinitionLowering:
         where = () if scatter.where is None else (prelude.lower(scatter.where),)
         guarded = _Prelude(self, (*held, *where))
         index = (*place.prefix, *(guarded.lower(part) for part in scatter.index))
-        value = settled(guarded.lower(scatter.value), guarded.conditions, self._facts)
+        value = settled(guarded.lower(scatter.value), guarded.conditions, self.facts)
         store = Store(self.name, (place.buffer,), index, (value,), scatter.reducer)
         body = guarded.before(store)
         return block(first, loops(ranges, under(held, prelude.before(under(where, body)))))
@@ -287,12 +287,12 @@ class _DefinitionLowering:
         where = () if reduce.where is None else (prelude.lower(reduce.where),)
         asked = None if reduce.where is None else (prelude, reduce.where)
         guarded = _Prelude(self, (*held, *where), outer, asked)
-        values = tuple(settled(guarded.lower(value), (*conditions, *guarded.conditions), self._facts) for value in reduce.values)
+        values = tuple(settled(guarded.lower(value), (*conditions, *guarded.conditions), self.facts) for value in reduce.values)
         body = guarded.before(Store(stage, states, index, values, reduce.reducer))
         return loops(ranges, under(held, prelude.before(under(where, body))))
 
     @property
-    def _facts(self) -> tuple[Expr, ...]:
+    def facts(self) -> tuple[Expr, ...]:
         """The ranges of the axes that are known."""
         known = [(self.axes[name], lo, hi) for name, (lo, hi) in self.spans.items() if name in self.axes]
         return tuple(fact for axis, lo, hi in known for fact in (Compare("le", lo, axis), Compare("lt", axis, hi)))
@@ -342,11 +342,11 @@ class _Prelude:
                 found = self.owner.element(expr, tuple(self.lower(part) for part in index))
             case Select(cond, yes, no) if has_reduction(expr):
                 test = self.lower(cond)
-                sides, facts, axes = (surely(yes), surely(no)), self.owner._facts, self.owner.axes  # noqa: SLF001 - its own part
+                sides, facts, axes = (surely(yes), surely(no)), self.owner.facts, self.owner.axes
                 for reduce in sides[0] | sides[1]:
                     always = reduce in sides[0] and reduce in sides[1]
                     if always or is_asked_in_vain(reduce, cond, facts, axes):  # it is read, or may be, whatever is chosen
-                        self._implicit(reduce)
+                        self.implicit(reduce)
                 outer = self.conditions
                 self.conditions = (*outer, test)
                 chosen = self.lower(yes)
@@ -355,7 +355,7 @@ class _Prelude:
                 self.conditions = outer
                 found = Select(test, chosen, instead)
             case Reduce():
-                found = self._implicit(expr)
+                found = self.implicit(expr)
             case _ if children(expr):
                 found = map_children(expr, self.lower)
             case _:
@@ -363,20 +363,21 @@ class _Prelude:
         self.done[key] = found
         return found
 
-    def _implicit(self, reduce: Reduce) -> Expr:
+    def implicit(self, reduce: Reduce) -> Expr:
+        """A load of what a reduction is, whose stage is among the parts from now on, or of those that run before."""
         together = replace(reduce, component=0)
         for known in range(len(self.conditions) + 1):
             if (together, self.conditions[:known]) in self.seen:
                 return Load(self.seen[together, self.conditions[:known]][reduce.component], ())
         if self.outer is not None and stays(reduce, self.outer[1]):
             before = self.outer[0]
-            if self.conditions == before.conditions or is_there(reduce, self.owner._facts, self.owner.axes):  # noqa: SLF001 - its own part
-                return before._implicit(reduce)  # noqa: SLF001 - the same for all that is combined, so it is computed before
+            if self.conditions == before.conditions or is_there(reduce, self.owner.facts, self.owner.axes):
+                return before.implicit(reduce)  # it is the same for all that is combined
         owner = self.owner
         if self.asked is not None and len(self.conditions) == len(self.asked[0].conditions) + 1:  # on no side of a choice
             before, where = self.asked
-            if is_free(reduce, where, owner._facts, owner.axes):  # noqa: SLF001 - its own part
-                return before._implicit(reduce)  # noqa: SLF001 - its own kind
+            if is_free(reduce, where, owner.facts, owner.axes):
+                return before.implicit(reduce)
         owner.implicit += 1
         stage = f"{owner.name}.{owner.implicit}"
         several = len(reduce.reducer.identities) > 1
