@@ -113,7 +113,7 @@ CODE: Final[dict[str, Fault]] = {
     "lanes-combined-anyway": ("lanes are combined where none of them ran", constant(partials, "_only_sometimes", value=False)),
     "one-slot": ("the states of a scan share one slot", constant(nests, "_slot", ir.const(0))),
     "data-conditions-lost": ("conditions on data are lost in code", every(lower, "realise", in_nest(data_conditions_lost))),
-    "chosen-or-not": ("a reduction inside a choice runs whatever was chosen", around(nests._Prelude, "_implicit", chosen_or_not)),
+    "chosen-or-not": ("a reduction inside a choice runs whatever was chosen", around(nests._Prelude, "implicit", chosen_or_not)),
     "empty-runs": ("a loop whose extent is one of run time runs at least once", every(lower, "realise", in_nest(at_least_once))),
     "unroll-short": ("an unrolled loop leaves out its last iteration", every(lower, "realise", in_nest(last_copy_lost))),
     "mod-wrong": ("x % 3 simplifies to x", around(tails, "simplify", simplified_wrongly)),
