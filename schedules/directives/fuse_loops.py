@@ -28,7 +28,7 @@ from tensorlang.ir.relations import bounds, equations, in_scope, renamed, sides
 from tensorlang.ir.traverse import axes_of, map_statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.directives.loop_kinds import racing
-from tensorlang.schedules.legality.accesses import accesses, conditions_around, facts_of
+from tensorlang.schedules.legality.accesses import conditions_around, facts_of, touch
 from tensorlang.schedules.legality.dependences import overtaken, race
 from tensorlang.schedules.rewriting.copies import over, pruned
 from tensorlang.schedules.rewriting.edit import find_loop, path_to_loop
@@ -58,7 +58,7 @@ class FuseLoops(Directive):
                 f"{short(self.second)!r} does not follow directly after {short(self.first)!r}, so the two are not neighbours",
                 loop=self.first,
             )
-        if (met := next((part for part in between if _touch(first, part)), None)) is not None:
+        if (met := next((part for part in between if touch(first, part)), None)) is not None:
             raise Refusal(
                 "TL-S105",
                 f"{min(mentions(met).stages)!r} stands between the loops and touches what the first one does, so it cannot go before both",
@@ -162,14 +162,6 @@ def _between(around: Block, first: For, second: For) -> list[Stmt] | None:
         else:
             found.append(part)
     return None
-
-
-def _touch(first: For, part: Stmt) -> bool:
-    """Does a statement write what the loop touches, or read what it writes?"""
-    one, other = [{*accesses(stmt)} for stmt in (first, part)]
-    written = {access.buffer.name for access in one if access.writes}, {access.buffer.name for access in other if access.writes}
-    touched = {access.buffer.name for access in one}, {access.buffer.name for access in other}
-    return bool(written[0] & touched[1] or written[1] & touched[0])
 
 
 def _with_joined(around: Block, first: For, second: For, joined: For) -> Stmt:

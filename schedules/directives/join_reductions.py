@@ -31,9 +31,9 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Axis, Binary, Block, Expr, For, If, Nest, Param, Reducer, Stmt, Store, block
 from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import map_children, map_statements, statements, written_in
+from tensorlang.ir.traverse import map_children, map_statements, statements
 from tensorlang.schedules.directive import Directive, Refusal, StageName
-from tensorlang.schedules.legality.accesses import reads
+from tensorlang.schedules.legality.accesses import read_of, touch
 from tensorlang.schedules.rewriting.copies import over
 from tensorlang.schedules.rewriting.edit import nested, stores
 
@@ -157,13 +157,13 @@ class JoinReductions(Directive):
         one, other = first[-1], second[-1]
         own = {buffer.name for buffer in one.store.buffers}
         theirs = {buffer.name for buffer in other.store.buffers}
-        operands = _read(one.whole)
-        if own & (_read(other.whole) | theirs) or (own | theirs) & operands:
+        operands = read_of(one.whole)
+        if own & (read_of(other.whole) | theirs) or (own | theirs) & operands:
             raise self._refusal("TL-S301", f"{self.first!r} and {self.second!r} read what one of them computes")
         between = [(place, child) for place, child in enumerate(body) if places[0] < place <= places[-1]]
         late = list[Stmt]()
         for place, child in between:
-            if any(child is part.whole for part in first) or not any(_touch(earlier, child) for earlier in (one.whole, *late)):
+            if any(child is part.whole for part in first) or not any(touch(earlier, child) for earlier in (one.whole, *late)):
                 continue
             if place < places[len(first) - 1] or any(child is part.whole for part in second):
                 reason = f"{self.second!r} waits for what stands between and reads or writes what {self.first!r} touches"
@@ -172,20 +172,11 @@ class JoinReductions(Directive):
         return late
 
 
-def _touch(one: Stmt, other: Stmt) -> bool:
-    """Does one of two statements write what the other one reads or writes?"""
-    return not written_in(one).isdisjoint(_read(other) | written_in(other)) or not written_in(other).isdisjoint(_read(one))
-
-
 def _is_nest_of(stmt: Stmt, store: Store) -> bool:
     """Is a statement a store in loops and under conditions, and in these alone?"""
     while isinstance(stmt, For) or (isinstance(stmt, If) and stmt.orelse is None):
         stmt = stmt.body if isinstance(stmt, For) else stmt.then
     return stmt is store
-
-
-def _read(stmt: Stmt) -> set[str]:
-    return {getattr(load.buffer, "name", "") for load in reads(stmt)}
 
 
 def _combined(one: Reducer, other: Reducer) -> Reducer:

@@ -19,8 +19,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tensorlang.ir import Alloc, Block, Buffer, Expr, Load, Nest, Stmt, Store
-from tensorlang.ir.traverse import map_expressions, map_statements, read_in, rewrite, statements, written_in
+from tensorlang.ir.traverse import map_expressions, map_statements, read_in, rewrite, statements
 from tensorlang.schedules.directive import Directive, Refusal, StageName
+from tensorlang.schedules.legality.accesses import touched
 from tensorlang.schedules.rewriting.copies import over, pruned
 from tensorlang.schedules.rewriting.edit import (
     allocated_names,
@@ -50,8 +51,8 @@ class Reuse(Directive):
         first = min(place for place, store in enumerate(order) if store.stage in (self.stage, f"{self.stage}.init"))
         if last > first:
             raise self._refusal("TL-S301", f"{self.other!r} is computed after {self.stage!r}; reuse it the other way round")
-        touched = frozenset().union(*map(_touched, theirs))
-        again = next((store.stage for store in order[last + 1 :] if touched & {buffer.name for buffer in store.buffers}), None)
+        needed = frozenset().union(*map(touched, theirs))
+        again = next((store.stage for store in order[last + 1 :] if needed & {buffer.name for buffer in store.buffers}), None)
         if again is not None:
             raise self._refusal("TL-S303", f"{again!r} writes what {self.other!r} has read or made, before {self.stage!r} would be read")
         return pruned(replace(nest, body=self._without(nest, given)))
@@ -115,12 +116,6 @@ class Reuse(Directive):
             around = (part for part in path_to_store(nest, store) if isinstance(part, Alloc))
             if not read <= {buffer.name for part in around for buffer in part.buffers}:
                 raise self._refusal("TL-S301", f"{store.stage!r} stands where {self.other!r} has no storage any more")
-
-
-def _touched(part: Stmt) -> frozenset[str]:
-    """What a statement reads and writes."""
-    read = (read_in(expr) for inner in statements(part) if isinstance(inner, Store) for expr in (*inner.values, *inner.index))
-    return written_in(part).union(*read)
 
 
 def _reading(expr: Expr, given: Mapping[str, Buffer]) -> Expr:

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, cast
 
 from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
 from tensorlang.ir.mentions import mentions
-from tensorlang.ir.traverse import children, expressions, loads_of, statements, substatements
+from tensorlang.ir.traverse import children, expressions, loads_of, statements, substatements, written_in
 from tensorlang.schedules.rewriting.edit import path_to
 from tensorlang.system.frozen import frozen
 from tensorlang.system.identity import Identity
@@ -158,3 +158,18 @@ def reads(stmt: Stmt) -> Iterator[Load]:
     for part in statements(stmt):
         for expr in expressions(part):
             yield from loads_of(expr)
+
+
+def read_of(stmt: Stmt) -> frozenset[str]:
+    """The names of the buffers that a statement reads, in its bounds and conditions too."""
+    return frozenset(getattr(load.buffer, "name", "") for load in reads(stmt))
+
+
+def touched(stmt: Stmt) -> frozenset[str]:
+    """The names of the buffers that a statement reads or writes."""
+    return read_of(stmt) | written_in(stmt)
+
+
+def touch(one: Stmt, other: Stmt) -> bool:
+    """Does one of two statements write what the other one reads or writes?"""
+    return not written_in(one).isdisjoint(touched(other)) or not written_in(other).isdisjoint(read_of(one))
