@@ -51,14 +51,15 @@ class FuseLoops(Directive):
         first, second = path[-1], find_loop(nest, self.second)
         assert isinstance(first, For)
         around = next((part for part in reversed(path) if isinstance(part, Block)), None)
-        between = None if around is None else _between(around, first, second)
-        if around is None or between is None:
+        buffers, parts = _scoped(around, self.second)
+        places = [place for loop in (first, second) for place, part in enumerate(parts) if part is loop]
+        if len(places) != 2 or places[0] >= places[1]:
             raise Refusal(
                 "TL-S105",
                 f"{short(self.second)!r} does not follow directly after {short(self.first)!r}, so the two are not neighbours",
                 loop=self.first,
             )
-        if (met := next((part for part in between if touch(first, part)), None)) is not None:
+        if (met := next((part for part in parts[places[0] + 1 : places[1]] if touch(first, part)), None)) is not None:
             raise Refusal(
                 "TL-S105",
                 f"{min(mentions(met).stages)!r} stands between the loops and touches what the first one does, so it cannot go before both",
@@ -77,7 +78,9 @@ class FuseLoops(Directive):
         joined = replace(second, body=block(earlier, second.body))
 
         def rewrite(stmt: Stmt) -> Stmt:
-            return _with_joined(around, first, second, joined) if stmt is around else map_statements(stmt, rewrite)
+            if stmt is around:
+                return allocate(buffers, block(*(joined if part is second else part for part in parts if part is not first)))
+            return map_statements(stmt, rewrite)
 
         result = pruned(replace(nest, body=rewrite(nest.body), relations=relations))
         if second.kind == "parallel":  # each of the two is proved by itself
@@ -147,35 +150,18 @@ def _alike(relation: Relation, other: Relation) -> bool:
     return type(relation) is type(other) and renamed(relation, names) == other
 
 
-def _between(around: Block, first: For, second: For) -> list[Stmt] | None:
-    """The statements between two loops of a block, the second perhaps in the scope of storage; None where it stands elsewhere."""
-    if not any(part is first for part in around.body):
-        return None
-    rest: list[Stmt] = list(around.body[next(place for place, part in enumerate(around.body) if part is first) + 1 :])
-    found: list[Stmt] = []
-    while rest:
-        part = rest.pop(0)
-        if part is second:
-            return found
-        if isinstance(part, Alloc) and second.loop in mentions(part).names:
-            rest = [*part.body.body] if isinstance(part.body, Block) else [part.body]
-        else:
-            found.append(part)
-    return None
-
-
-def _with_joined(around: Block, first: For, second: For, joined: For) -> Stmt:
-    """The block with both loops as one, in the place of the second, and the scope of storage around what stood between them."""
+def _scoped(around: Block | None, loop: LoopName) -> tuple[list[Buffer], list[Stmt]]:
+    """The storage in whose scope a loop stands within a block, and the parts of the block, those within that scope among them."""
     buffers: list[Buffer] = []
     parts: list[Stmt] = []
 
     def add(body: Sequence[Stmt]) -> None:
         for part in body:
-            if isinstance(part, Alloc) and second.loop in mentions(part).names:
+            if isinstance(part, Alloc) and loop in mentions(part).names:
                 buffers.extend(part.buffers)
                 add(part.body.body if isinstance(part.body, Block) else (part.body,))
-            elif part is not first:
-                parts.append(joined if part is second else part)
+            else:
+                parts.append(part)
 
-    add(around.body)
-    return allocate(buffers, block(*parts))
+    add(() if around is None else around.body)
+    return buffers, parts
