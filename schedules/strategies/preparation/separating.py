@@ -10,7 +10,7 @@ worth storing what is combined first, and reading it again, the cost model says 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from math import isqrt, prod
 from typing import Final
@@ -44,11 +44,11 @@ def separate_reductions(s: Schedule) -> float:
     """Append the directives for each reduction, and for what they make, as long as that takes fewer steps; the share of all left."""
     before = _steps(s)
     _separate_sums(s)
-    waiting = [info.name for info in stages_of(s.nest) if info.combines]
+    waiting = [info for info in stages_of(s.nest) if info.combines]
     while waiting:
-        stage = waiting.pop()
-        made = _separated(s, stage)
-        waiting += [stage, *made] if made else []
+        info = waiting.pop()
+        made = _separated(s, info)
+        waiting += _looked_at_again(s, info, made) if made else []
     return _steps(s) / max(1, before)
 
 
@@ -58,18 +58,25 @@ def _steps(s: Schedule) -> int:
 
 def _separate_sums(s: Schedule) -> None:
     """Append the directives for windows that are written out, and for what they make, in as few bits as hold it."""
-    waiting = [info.name for info in stages_of(s.nest)]
+    waiting = [*stages_of(s.nest)]
     while waiting:
-        info, known = stage_named(s.nest, waiting.pop()), set(s.stages())
-        if fewest(info.store.values, [loop.loop for loop in info.loops]) <= FEWER_WRITTEN and s.attempt(Separate(info.name, ())):
+        info = waiting.pop()
+        if fewest(info.store.values, [loop.loop for loop in info.loops]) > FEWER_WRITTEN:
+            continue
+        known = set(s.stages())
+        if s.attempt(Separate(info.name, ())):
             made = [name for name in s.stages() if name not in known]
-            waiting += [info.name, *made]
             narrow_integers(s, made)
+            waiting += _looked_at_again(s, info, made)
 
 
-def _separated(s: Schedule, stage: str) -> list[str]:
+def _looked_at_again(s: Schedule, info: StageInfo, made: Sequence[str]) -> list[StageInfo]:
+    """What was made of a stage, and what is left of it: others are as they were, of which a program may have a thousand."""
+    return [stage_named(s.nest, name) for name in (info.name, *made)]
+
+
+def _separated(s: Schedule, info: StageInfo) -> list[str]:
     """The stages that are made of one reduction by the division of fewest steps; none where that is not worth it."""
-    info = stage_named(s.nest, stage)
     enough = (FEWER_DEAR if any(map(is_dear, info.store.values)) else FEWER) * info.iterations
     found = list(_divisions(s.nest, info))
     if min((steps for steps, _ in found), default=enough) >= enough:
