@@ -29,8 +29,9 @@ def is_free(reduce: Reduce, cond: Expr, facts: Sequence[Expr], axes: Mapping[str
 
 def is_there(reduce: Reduce, facts: Sequence[Expr], axes: Mapping[str, Expr]) -> bool:
     """Does all that a reduction reads exist where the `facts` hold of `axes`, as they are called by now?"""
-    every = [axis for node in nodes(reduce) if isinstance(node, Reduce) for axis in node.axes]
-    ranges = [fact for axis in every for fact in (Compare("le", axis.lo, Axis(axis.name)), Compare("lt", Axis(axis.name), axis.hi))]
+    ranges = [
+        fact for axis in _own_axes(reduce) for fact in (Compare("le", axis.lo, Axis(axis.name)), Compare("lt", Axis(axis.name), axis.hi))
+    ]
     known = (*facts, *(substitute(fact, axes) for fact in ranges))
     for load in (node for node in nodes(reduce) if isinstance(node, Load)):
         if not isinstance(load.buffer, Tensor) or any(map(reads_data, (*load.index, *ranges))):
@@ -43,8 +44,12 @@ def is_there(reduce: Reduce, facts: Sequence[Expr], axes: Mapping[str, Expr]) ->
 
 
 def _moves_with(reduce: Reduce) -> frozenset[str]:
-    own = [axis for node in nodes(reduce) if isinstance(node, Reduce) for axis in node.axes]
-    return axes_of(reduce).union(*(axes_of(end) for axis in own for end in (axis.lo, axis.hi)))
+    return axes_of(reduce).union(*(axes_of(end) for axis in _own_axes(reduce) for end in (axis.lo, axis.hi)))
+
+
+def _own_axes(reduce: Reduce) -> list[ReduceAxis]:
+    """The axes of a reduction and of those that stand in it."""
+    return [axis for node in nodes(reduce) if isinstance(node, Reduce) for axis in node.axes]
 
 
 def surely(expr: Expr) -> dict[Reduce, None]:
