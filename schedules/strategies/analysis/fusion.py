@@ -23,7 +23,7 @@ from tensorlang.schedules.rewriting.quotients_of_loops import coordinates_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.roles import roles_of
 from tensorlang.schedules.strategies.analysis.sliding import sliding
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_dear, is_literal, readers, size, stage_named, stages_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_dear, is_literal, readers, size, stage_named, stages_of, tensor_of
 from tensorlang.schedules.strategies.processor import Processor
 
 DEEP: Final = 64
@@ -78,7 +78,7 @@ def raise_contractions(s: Schedule, machine: Processor) -> Schedule:
     So is every sum that is too short to fill lanes, which those of the elements around it then do, whose windows overlap, or which is the
     same for several elements, as that of a row by which all of it is divided. One that a sum before has computed already is read.
     """
-    names, raised = frozenset(s.stages()), list[str]()
+    names, raised = frozenset(s.stages()), dict[frozenset[str], list[str]]()
     for name in s.stages():
         around = owner(name, names)
         place = None if around == name else _place_before(s, name, around)
@@ -89,8 +89,9 @@ def raise_contractions(s: Schedule, machine: Processor) -> Schedule:
             again = _times(info) < _times(stage_named(s.nest, name))
             if again or roles_of(info) or sliding(info) or overlaps(info) or _is_short(info, machine.lanes(info.widest)):
                 s = trial
-                raised.append(name)
-                any(s.attempt(Reuse(name, other)) for other in raised[:-1])
+                alike = raised.setdefault(frozenset(tensor_of(load).name for load in info.loads), [])
+                if not any(s.attempt(Reuse(name, other)) for other in alike):
+                    alike.append(name)
     return s
 
 

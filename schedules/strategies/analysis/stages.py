@@ -281,15 +281,15 @@ def stages_of(nest: Nest) -> tuple[StageInfo, ...]:
 
 def stage_named(nest: Nest, name: str) -> StageInfo:
     """The stage of that name, which there is."""
-    return next(info for info in stages_of(nest) if info.name == name)
+    return next(_stages(nest, name))
 
 
-def _stages(nest: Nest) -> Iterator[StageInfo]:
+def _stages(nest: Nest, only: str | None = None) -> Iterator[StageInfo]:
     every = [*stores_within(nest.body)]
     paths = {store.stage: found for store, found, _ in every}
     shared = {part.loop for store, found, _ in every for part in found if not f"{store.stage}.".startswith(f"{stage_of(part.loop)}.")}
     for store, _, asked in every:
-        if not store.stage.endswith(".init"):
+        if not store.stage.endswith(".init") and only in (None, store.stage):
             path = paths[store.stage]
             own = tuple(loop for loop in path if stage_of(loop.loop) == store.stage and loop.loop not in shared)
             beside = tuple(loop for loop in path if loop not in own)
