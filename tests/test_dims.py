@@ -177,3 +177,25 @@ def test_an_extent_is_compared_with_an_index_from_either_side(size: int) -> None
     assert n == tl.dim("n")
     assert (n == 4) is False
     assert tl.build(tl.compute((n,), lambda i: tl.select(n.as_expr() == size, x[i], 0), name="of"))(values).tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_dim_beside_floats_is_the_literal_that_it_stands_for(dtype: str) -> None:
+    """`sum / n` is what it is of a literal `n`; a dim beside integers is one of 64 bits, and with a literal alone no float."""
+
+    def centred(n: Any) -> Any:
+        x, k = tl.placeholder((n,), dtype, name="x"), tl.reduce_axis(n, name="k")
+        mean = tl.compute((), lambda: tl.sum(x[k], axis=k) / n, name="mean")
+        return tl.compute((n,), lambda i: tl.select(i > n // 2, x[i] - mean[()], tl.minimum(x[i], 2 * n - 1)) * n, name="y")
+
+    x = np.linspace(-3, 40, 9).astype(dtype)
+    of_dim, of_literal = centred(tl.dim("n", 1)), centred(9)
+    assert of_dim.dtype == of_literal.dtype == dtype
+    np.testing.assert_array_equal(tl.build(of_dim)(x), tl.build(of_literal)(x))
+    n = tl.dim("n")
+    i = tl.placeholder((n,), "int32", name="i")
+    assert tl.compute((n,), lambda k: i[k] * n, name="y").dtype == "int64"
+    with pytest.raises(tl.DefinitionError, match="the kinds differ; convert one side, for example tl.cast"):
+        tl.compute((n,), lambda k: i[k] * (0.5 * n), name="y")
+    with pytest.raises(tl.DefinitionError, match="the kinds differ"):
+        tl.compute((n,), lambda k: tl.cast(i[k], dtype) * (k + n), name="y")

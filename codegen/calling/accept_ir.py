@@ -36,21 +36,30 @@ axes:
 extent:
 {word("found", "i64", "%shape", "%axis")}
 {axis_words()}
-  %variable = sub i64 %found, %offset
   %fixed = icmp slt i64 %slot, 0
-  br i1 %fixed, label %constant, label %dim
-constant:
-  %equal = icmp eq i64 %variable, 0
-  br i1 %equal, label %matches, label %refuse
+  br i1 %fixed, label %compare, label %dim
 dim:
 {word("dim.value", "i64", "%dims", "%slot")}
   %unbound = icmp slt i64 %dim.value, 0
-  br i1 %unbound, label %bind, label %compare
+  br i1 %unbound, label %alone, label %other
+other:
+  %single = icmp slt i64 %slot.2, 0
+  br i1 %single, label %compare, label %another
+another:
+{word("dim.other", "i64", "%dims", "%slot.2")}
+  %unknown = icmp slt i64 %dim.other, 0
+  br i1 %unknown, label %refuse, label %compare
 compare:
-  %expected = mul i64 %dim.value, %scale
-  %agrees = icmp eq i64 %variable, %expected
+  %expected = call i64 @extent(ptr %spec, i64 %axis, ptr %dims)
+  %agrees = icmp eq i64 %found, %expected
   br i1 %agrees, label %matches, label %refuse
+alone:
+  %one = icmp slt i64 %slot.2, 0
+  %whole = icmp eq i64 %divisor, 1
+  %tells = and i1 %one, %whole
+  br i1 %tells, label %bind, label %refuse
 bind:
+  %variable = sub i64 %found, %offset
   %solution = sdiv i64 %variable, %scale
   %exact = mul i64 %solution, %scale
   %divides = icmp eq i64 %exact, %variable

@@ -7,10 +7,11 @@ A table is a sequence of 64-bit words:
     the address of the spec of each input and output, the name of each input passed
     spec = the bound array or 0, its place among the inputs that are passed, dtype object, required flags, type in DLPack,
            flags that DLPack may not have, the address of strides or 0, the place of the input that it may lie over or -1,
-           itemsize, ndim, (scale, offset, slot, least, most) for each axis
+           itemsize, ndim, (offset, scale, slot, scale of another, its slot, divisor, least, most) for each axis
 
 where strides are in elements, of an argument that does not lie in C order; and an axis has the extent
-`scale * dims[slot] + offset`, or `offset` where its slot is negative; a dim is from `least` to `most`.
+`(offset + scale * dims[slot] + ...) // divisor`, without a term where its slot is negative. The first dim is from `least` to `most`; an
+axis with one dim and the divisor 1 tells it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ FIELDS: Final = {"data": 0, "ndim": 8, "shape": 16, "strides": 24, "dtype": 40, 
 WORDS: Final = (
     "function", "slow", "failed", "passed", "inputs", "outputs", "dims", "within", "workspace", "single", "share", "counter", "specs",
 )  # fmt: skip
-AXIS: Final = ("scale", "offset", "slot", "least", "most")
+AXIS: Final = ("offset", "scale", "slot", "scale.2", "slot.2", "divisor", "least", "most")
+TERMS: Final = 2
+"""Dims in the extent of an axis, at most."""
 SPEC: Final = ("bound", "place", "dtype", "flags", "exchanged", "forbidden", "strides", "over", "itemsize", "ndim", "axes")
 
 
@@ -50,6 +53,42 @@ def axis_words() -> str:
     parts = [f"  %{name}.word = add i64 %axis.start, {SPEC.index('axes') + at}" for at, name in enumerate(AXIS)]
     words = [word(name, "i64", "%spec", f"%{name}.word") for name in AXIS]
     return "\n".join([f"  %axis.start = mul i64 %axis, {len(AXIS)}", *parts, *words])
+
+
+def extents() -> str:
+    """`extent`: that of an axis of a spec whose dims are bound. One without a second term, or a divisor, is ready after as many tests."""
+    return f"""
+define internal i64 @extent(ptr %spec, i64 %axis, ptr %dims) {{
+start:
+{axis_words()}
+  %none = icmp slt i64 %slot, 0
+  br i1 %none, label %constant, label %first
+constant:
+  ret i64 %offset
+first:
+{word("dim", "i64", "%dims", "%slot")}
+  %part = mul i64 %dim, %scale
+  %sum = add i64 %part, %offset
+  %alone = icmp slt i64 %slot.2, 0
+  br i1 %alone, label %summed, label %second
+second:
+{word("dim.2", "i64", "%dims", "%slot.2")}
+  %part.2 = mul i64 %dim.2, %scale.2
+  %sum.2 = add i64 %sum, %part.2
+  br label %summed
+summed:
+  %dividend = phi i64 [ %sum, %first ], [ %sum.2, %second ]
+  %whole = icmp eq i64 %divisor, 1
+  br i1 %whole, label %done, label %divided
+done:
+  ret i64 %dividend
+divided:
+  %towards.0 = sdiv i64 %dividend, %divisor
+  %rest = srem i64 %dividend, %divisor
+  %below = ashr i64 %rest, 63
+  %quotient = add i64 %towards.0, %below
+  ret i64 %quotient
+}}"""
 
 
 def field(name: str, kind: str, start: str, at: int) -> str:

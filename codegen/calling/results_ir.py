@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tensorlang.codegen.calling.entry_table import axis_words, spec_word, word
+from tensorlang.codegen.calling.entry_table import extents, spec_word, word
 from tensorlang.codegen.runtime import arrays
 
 MAX_VALUES: Final = 16
@@ -37,13 +37,7 @@ axes:
   %more = icmp slt i64 %axis, %ndim
   br i1 %more, label %extent, label %shaped
 extent:
-{axis_words()}
-  %fixed = icmp slt i64 %slot, 0
-  %safe = select i1 %fixed, i64 0, i64 %slot
-{word("dim.value", "i64", "%dims", "%safe")}
-  %part = mul i64 %dim.value, %scale
-  %sum = add i64 %part, %offset
-  %value = select i1 %fixed, i64 %offset, i64 %sum
+  %value = call i64 @extent(ptr %spec, i64 %axis, ptr %dims)
   %negative = icmp slt i64 %value, 0
   br i1 %negative, label %drop, label %number
 number:
@@ -97,5 +91,5 @@ define internal i32 @invoke(ptr %function, ptr %values, i64 %count) {
 
 
 def functions(*, by_array: bool = False) -> str:
-    """`allocate` and `invoke`; `by_array`: of functions that take an array of words and their number."""
-    return _allocate() + (_INVOKE_BY_ARRAY if by_array else _invoke())
+    """`extent`, `allocate` and `invoke`; `by_array`: of functions that take an array of words and their number."""
+    return extents() + _allocate() + (_INVOKE_BY_ARRAY if by_array else _invoke())

@@ -11,6 +11,7 @@ import ctypes
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import chain
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -26,7 +27,7 @@ from tensorlang.codegen.runtime import arrays, exchange
 from tensorlang.definition.extent import MAX_EXTENT
 from tensorlang.ir import Dim
 from tensorlang.ir.dtype import DType
-from tensorlang.ir.linear import affine
+from tensorlang.ir.linear import quotient
 
 _CONTIGUOUS: Final = 0x0001
 _ALIGNED: Final = 0x0100
@@ -186,8 +187,8 @@ def install(kernel: object, caller: Callee) -> tuple[object, ...]:
     most = results_ir.MOST_VALUES if caller.by_array else results_ir.MAX_VALUES
     if type(kernel) not in _made or count > most or signature.products:
         return ()
-    forms = (affine(extent) for argument in signature.inputs for extent in argument.shape)
-    if not {form.dim for form in forms if form is not None}.issuperset(signature.dims):
+    forms = (quotient(extent) for argument in signature.inputs for extent in argument.shape)
+    if not {form.told for form in forms if form is not None}.issuperset(signature.dims):
         return ()
     limits = {name: (least, most) for name, least, most in signature.limits}
     labels = [sys.intern(part.name) for part in signature.passed if part.name not in bound]
@@ -226,7 +227,7 @@ def _spec(
     written: bool = False,
     steps: ctypes.Array[ctypes.c_int64] | None = None,
 ) -> ctypes.Array[ctypes.c_int64] | None:
-    """The words that describe one argument; None where an extent is not affine in one dim."""
+    """The words that describe one argument; None where an extent is no quotient of a sum of few dims."""
     dtype = argument.dtype
     flags = _ALIGNED | (0 if steps else _CONTIGUOUS) | (_WRITEABLE if written else 0)
     forbidden = exchange.READ_ONLY | exchange.COPIED if written else 0
@@ -240,8 +241,12 @@ def _spec(
     ]
     words = [0 if bound is None else id(bound), place, *kind, dtype.bytes, len(argument.shape)]
     for extent in argument.shape:
-        form = affine(extent)
-        if form is None or not all(-(2**62) < part < 2**62 for part in (form.scale, form.offset)):
+        form = quotient(extent)
+        if form is None or len(form.terms) > entry_table.TERMS:
             return None
-        words += [form.scale, form.offset, -1 if form.dim is None else slots[form.dim], *limits.get(form.dim or "", (0, MAX_EXTENT))]
+        terms = [(scale, slots[dim]) for dim, scale in form.terms] + [(0, -1)] * (entry_table.TERMS - len(form.terms))
+        numbers = [form.offset, *chain.from_iterable(terms), form.divisor]
+        if not all(-(2**62) < number < 2**62 for number in numbers):
+            return None
+        words += [*numbers, *limits.get(form.terms[0][0] if form.terms else "", (0, MAX_EXTENT))]
     return _words(words)

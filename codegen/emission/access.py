@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from tensorlang import ir
-from tensorlang.codegen.emission.affine import LANE, Atom, Polynomial, Strided, classify
+from tensorlang.codegen.emission.affine import LANE, Atom, Polynomial, Strided, Varying, classify, lane_step
 from tensorlang.codegen.emission.arithmetic import binary, decided
 from tensorlang.codegen.emission.frame import Frame
 from tensorlang.codegen.emission.neighbours import held
@@ -55,6 +55,9 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
         first, step = _evenly(offsets)
         if step:
             fixed, moving, offsets = fixed + Polynomial({(): first}), Polynomial({(LANE,): step}), None
+    told = not reads and offsets is not None and element_of(offsets) != I32 and _by_extents(frame, index)
+    beyond = lane_step(moving) if told else None
+    apart = None if beyond is None else uniform(frame, beyond, value)
     start = uniform(frame, fixed.without_offset(), value)
     if offsets is not None and element_of(offsets) == I32:
         start, offsets = literal(I64, 0), _sum(frame, start, offsets)
@@ -65,12 +68,18 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
     base = address(frame.builder, buffer.dtype, base, literal(I64, fixed.offset))
     block = before(frame, buffer.name, place, fixed, moving)
     rising = reads and offsets is not None and rises(index, frame.lane_axis)
-    access = VectorAccess(place, base, frame.lanes, step, offsets, before=block, held=registers, rises=rising)
+    access = VectorAccess(place, base, frame.lanes, step, offsets, before=block, held=registers, rises=rising, apart=apart)
     if not place.own or known(start) != 0:
         return access
     lanes = access.constant_offsets()
     inside = lanes is not None and fixed.offset + min(lanes, default=0) >= 0 and fixed.offset + max(lanes, default=0) < place.own
     return replace(access, owned=inside)
+
+
+def _by_extents(frame: Frame, index: tuple[ir.Expr, ...]) -> bool:
+    """Are lanes as far apart as extents tell, each at another place of an axis, and not as a number in an index does?"""
+    parts = (frame.space.polynomial(part).parted()[1] for part in index)
+    return not any(isinstance(classify(part), Varying) for part in parts)
 
 
 def _evenly(offsets: Value) -> tuple[int, int]:

@@ -157,6 +157,17 @@ def classify(changing: Polynomial) -> Pattern:
     return Strided(moving[LANE,]) if moving.keys() == {(LANE,)} else Varying()
 
 
+def lane_step(changing: Polynomial) -> Polynomial | None:
+    """How far each lane is beyond the one before, where that is the same for all of them; None where it is not."""
+    step: dict[Monomial, int] = {}
+    for monomial, factor in changing.terms.items():
+        rest = tuple(atom for atom in monomial if atom != LANE)
+        if len(rest) != len(monomial) - 1 or any(map(_VARIES, rest)):
+            return None
+        step[rest] = factor
+    return Polynomial(step)
+
+
 class _Facts(NamedTuple):
     """An expression, which has to live as long as it is known by its place; its axes; does it load?"""
 

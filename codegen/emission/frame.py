@@ -27,10 +27,11 @@ from tensorlang.codegen.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A strided store not yet made. `offset` is that of its first lane in its buffer."""
+    """A strided store not yet made. `offset` is that of its first lane in its buffer, `step` how far each lane is beyond the one before."""
 
     access: VectorAccess
     offset: Polynomial
+    step: Polynomial
     value: Value
     streamed: bool
 

@@ -13,6 +13,7 @@ from typing import assert_never
 from tensorlang import ir
 from tensorlang.codegen.emission import loops, memory, storage, streaming, tensors, transpose
 from tensorlang.codegen.emission.access import access_of, any_lane
+from tensorlang.codegen.emission.affine import lane_step, number
 from tensorlang.codegen.emission.arithmetic import both, unary
 from tensorlang.codegen.emission.combining import combined, given_values
 from tensorlang.codegen.emission.expression import value
@@ -166,8 +167,9 @@ def _last_lane(frame: Frame, new: Value) -> Value:
 def _write(frame: Frame, stmt: ir.Store, accesses: list[VectorAccess], values: list[Value]) -> None:
     for access, new in zip(accesses, values, strict=True):
         if transpose.defers(frame, access) and frame.deferred is not None:
-            offset, _ = frame.space.offset(stmt.index, access.place.shape).parted()
-            frame.deferred.append(Pending(replace(access, lanes=transpose.first_lanes(frame)), offset, new, stmt.stream))
+            offset, moving = frame.space.offset(stmt.index, access.place.shape).parted()
+            step = number(access.step) if access.apart is None else lane_step(moving) or number(0)
+            frame.deferred.append(Pending(replace(access, lanes=transpose.first_lanes(frame)), offset, step, new, stmt.stream))
         elif stmt.stream and streaming.streams(frame.target, access, frame.mask):
             frame.streamed = True
             streaming.stream(frame.builder, access, new)

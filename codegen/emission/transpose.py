@@ -22,7 +22,7 @@ from llvmlite import ir as llvm
 
 from tensorlang import ir
 from tensorlang.codegen.emission import memory, streaming
-from tensorlang.codegen.emission.affine import Strided, classify
+from tensorlang.codegen.emission.affine import lane_step
 from tensorlang.codegen.emission.frame import Frame, Pending, Tile
 from tensorlang.codegen.emission.lanes import leading, picked, pieces, transposed
 from tensorlang.codegen.emission.types import (
@@ -75,7 +75,8 @@ def _own_reads(store: ir.Store) -> list[ir.Load]:
 
 def defers(frame: Frame, access: VectorAccess) -> bool:
     """Does a store wait for its neighbours?"""
-    return frame.deferred is not None and first_lanes(frame) > 1 and access.offsets is None and abs(access.step) > 1 and not access.owned
+    strides = access.apart is not None or (access.offsets is None and abs(access.step) > 1)
+    return frame.deferred is not None and first_lanes(frame) > 1 and strides and not access.owned
 
 
 def first_lanes(frame: Frame) -> int:
@@ -118,7 +119,7 @@ def _overlapping(frame: Frame, load: ir.Load) -> bool:
     for row, distance in _waiting(frame, load):
         if distance == 0:
             return False
-        if distance is None or distance % row.access.step == 0:
+        if distance is None or row.step.constant is None or distance % row.access.step == 0:
             return True
     return False
 
@@ -130,10 +131,9 @@ def _waiting(frame: Frame, load: ir.Load) -> Iterator[tuple[Pending, int | None]
     mine = [row for row in frame.deferred or () if row.access.place is place]
     if mine:
         fixed, moving = frame.space.offset(load.index, place.shape).parted()
-        pattern = classify(moving)
-        step = pattern.step if isinstance(pattern, Strided) else 0
+        step = lane_step(moving)
         for row in reversed(mine):
-            alike = (row.access.step, row.access.lanes) == (step, first_lanes(frame))
+            alike = step is not None and row.access.lanes == first_lanes(frame) and row.step == step
             yield row, (fixed - row.offset).constant if alike else None
 
 
@@ -152,14 +152,16 @@ def _flushed(frame: Frame, waiting: list[Pending]) -> None:
 def _runs(waiting: list[Pending]) -> Iterable[list[Pending]]:
     """Stores whose elements lie side by side, as many as there are lanes at most; each by itself where they might overlap.
 
-    The last vector of a row may have fewer lanes, and is beside those of its kind.
+    The last vector of a row may have fewer lanes, and is beside those of its kind. Lanes that are apart by extents of dims are at other
+    places of an axis, as neighbours are of the last one: these overlap in none, since each is inside of the array.
     """
     if not waiting:
         return
     apart = [(row.offset - waiting[0].offset).constant for row in waiting]
     known = [(distance, place, waiting[place].access) for place, distance in enumerate(apart) if distance is not None]
-    elements = {distance + access.step * lane for distance, _, access in known for lane in range(access.lanes)}
-    alike = all(row.access.place == waiting[0].access.place for row in waiting)
+    fixed = all(row.access.apart is None for row in waiting)
+    elements = {(distance + access.step * lane, 0 if fixed else lane) for distance, _, access in known for lane in range(access.lanes)}
+    alike = all(row.access.place == waiting[0].access.place and (fixed or row.step == waiting[0].step) for row in waiting)
     if not alike or len(elements) < sum(row.access.lanes for row in waiting):
         yield from ([row] for row in waiting)
         return
@@ -181,10 +183,15 @@ def _store(frame: Frame, rows: list[Pending]) -> None:
     if first.place.dtype == BOOL:
         values = [builder.zext(value, shaped(I8, lanes_of(value))) for value in values]
     for start, size in pieces(first.lanes, SHORTEST):
-        base = address(builder, first.place.dtype, first.base, literal(I64, first.step * start))
+        base = address(builder, first.place.dtype, first.base, _lane(builder, first, start))
         part = range(start, start + size)
         taken = [value if lanes_of(value) == size else picked(builder, value, Poison(value.type), part) for value in values]
         _store_transposed(frame, replace(first, base=base, lanes=size), taken, streamed=rows[0].streamed)
+
+
+def _lane(builder: Builder, access: VectorAccess, lane: int) -> Value:
+    """How far a lane is beyond the first one."""
+    return literal(I64, access.step * lane) if access.apart is None or not lane else builder.mul(access.apart, literal(I64, lane))
 
 
 def _store_transposed(frame: Frame, first: VectorAccess, values: list[Value], *, streamed: bool) -> None:
@@ -200,7 +207,7 @@ def _store_transposed(frame: Frame, first: VectorAccess, values: list[Value], *,
     columns = transposed(builder, [*values, *[Poison(values[0].type)] * (padded - count)])
     for lane, row in product(range(lanes), range(0, count, lanes)):
         vector, start = divmod(lane * padded + row, lanes)
-        base = address(builder, dtype, first.base, literal(I64, first.step * lane + row))
+        base = address(builder, dtype, address(builder, dtype, first.base, _lane(builder, first, lane)), literal(I64, row))
         _write(frame, replace(first, base=base, lanes=min(lanes, count - row), step=1), columns[vector], start, streamed=streamed)
 
 

@@ -42,6 +42,7 @@ class VectorAccess:
 
     `before`: how far before `base` a block of `step * lanes` elements begins that may be read whole (None: no more than is wanted may be).
     `held`: the registers that hold it already (None: none do). `rises`: no offset is less than the one before, nor more than that by two.
+    `apart`: how many elements each lane is beyond the one before, where that is the same for all, and known at run time.
     """
 
     place: BufferAddress
@@ -53,6 +54,7 @@ class VectorAccess:
     before: int | None = None
     held: Held | None = None
     rises: bool = False
+    apart: Value | None = None
 
     @property
     def uniform(self) -> bool:

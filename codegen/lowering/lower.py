@@ -20,6 +20,7 @@ from tensorlang.codegen.lowering.passes.existing import existing
 from tensorlang.codegen.lowering.passes.guarded import settled_by_guards
 from tensorlang.codegen.lowering.passes.guards import hoist, scalar_rests
 from tensorlang.codegen.lowering.passes.interiors import interiors
+from tensorlang.codegen.lowering.passes.partial_vectors import vectors_counted
 from tensorlang.codegen.lowering.passes.partials import vector_partials
 from tensorlang.codegen.lowering.passes.quotients import decide_quotients
 from tensorlang.codegen.lowering.passes.ranges import bound_by_data
@@ -35,7 +36,11 @@ from tensorlang.ir import Expr, Nest, SplitRelation
 from tensorlang.ir.traverse import map_expressions, shared
 from tensorlang.schedules.legality.budget import MAX_EMITTED, MAX_INSTRUCTIONS, too_much
 
-VERSIONS: Final = (frozenset({"hoist", "rows_counted", "interiors"}), frozenset({"hoist", "interiors"}), frozenset[str]())
+VERSIONS: Final = (
+    frozenset({"hoist", "vectors_counted", "rows_counted", "interiors"}),
+    frozenset({"hoist", "interiors"}),
+    frozenset[str](),
+)
 """Passes that make versions of a nest, which are faster and need not be: all, or fewer where what they make together is too much code."""
 
 
@@ -61,6 +66,7 @@ def _lowered(nest: Nest, target: Target, watch: Callable[[str, Nest], None], ver
         ("distribute", lambda part: replace(part, body=distribute(part.body))),
         ("vector_partials", vector_partials),
         ("hoist", lambda part: _versioned(part, target)),
+        ("vectors_counted", lambda part: _within_limits(replace(part, body=vectors_counted(part.body, target.lanes)), part, target)),
         ("rows_counted", lambda part: _within_limits(replace(part, body=rows_counted(part.body)), part, target)),
         ("scalar_rests", lambda part: replace(part, body=scalar_rests(part.body, scalar))),
         ("cut_where_tested", lambda part: replace(part, body=cut_where_tested(part.body))),

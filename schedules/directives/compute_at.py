@@ -20,7 +20,7 @@ the next state takes the place of the last one may have been written by then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import is_
@@ -29,10 +29,11 @@ from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.rules import FALSE
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Nest, Stmt, Store, allocate, block, const
+from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.mentions import mentions, parts_among
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import equations, in_scope
-from tensorlang.ir.traverse import map_expressions, statements
+from tensorlang.ir.traverse import axes_of, map_expressions, statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.legality.accesses import accesses_to
 from tensorlang.schedules.placement.hoisting import raised, unplaced
@@ -163,8 +164,8 @@ class ComputeAt(Directive):
         inside = [part.loop for part in path_to_loop(nest, self.loop) if isinstance(part, For)]
         own = stage_of(self.loop) in place.own
         below = len(inside) > len(around) and inside[: len(around)] == around
-        whole = all(isinstance(index, Axis) for part in place.parts for store in stores(part) for index in store.index)
-        if below and whole and not own and not place.conditions:
+        along = all(_along(index, _loops_within(part)) for part in place.parts for store in stores(part) for index in store.index)
+        if below and along and not own and not place.conditions:
             return None
         implicit = is_implicit(nest, place) or (not place.buffers[0].shape and self.loop in around)
         if self.loop == around[-1]:
@@ -190,13 +191,15 @@ class ComputeAt(Directive):
 
     def _placed(self, nest: Nest, part: Stmt, spans: tuple[Span, ...], outer: tuple[For, ...]) -> Stmt:
         """The producer's nest over the region instead of the whole tensor."""
-        around = {loop.loop for loop in statements(part) if isinstance(loop, For)}
+        around = _loops_within(part)
         spanned: dict[str, Span] = {}
         for store in stores(part):
             if store.stage not in (self.stage, f"{self.stage}.init"):
                 continue
             for index, span in zip(store.index, spans, strict=True):
-                if not isinstance(index, Axis) or index.name not in around or spanned.setdefault(index.name, span) != span:
+                found = _along(index, around)
+                part_of = None if found is None else Span(simplify(Binary("sub", span.base, found[1])), span.extent)
+                if found is None or part_of is None or spanned.setdefault(found[0], part_of) != part_of:
                     raise Refusal(
                         "TL-S301",
                         f"the loops of {self.stage!r} are already scheduled; move it first, then schedule its loops",
@@ -212,6 +215,21 @@ class ComputeAt(Directive):
             return replace(loop, lo=lo, hi=hi)
 
         return edit_loops(part, lambda loop: loop.loop in spanned, rewrite)
+
+
+def _loops_within(part: Stmt) -> frozenset[str]:
+    """The names of the loops of a statement."""
+    return frozenset(loop.loop for loop in statements(part) if isinstance(loop, For))
+
+
+def _along(index: Expr, own: Collection[str]) -> tuple[str, Expr] | None:
+    """The only loop among its `own` that an index walks, and from where, as loops further out tell: `h` and `-8 h_o` of `h - 8 h_o`."""
+    form = linear(index)
+    match [(atom, factor) for atom, factor in form.terms.items() if not axes_of(atom).isdisjoint(own)]:
+        case [(Axis(name) as axis, 1)]:
+            return name, expression(form.plus(Linear(0, {axis: 1}), -1))
+        case _:
+            return None
 
 
 def producer(nest: Nest, stage: str, loop: str = "") -> tuple[Buffer, ...]:

@@ -12,25 +12,25 @@ The copy has one dimension for each loop inside `at` that moves the tensor's ind
 those loops), so the loops walk it contiguously; a window that slides is unfolded. The copy is the stage `B_pack`. Of a tensor that plays
 two parts, as in `A[i, k] * A[j, k]`, `along` copies the uses that one loop moves, and the others stay as they are.
 
-Legal where the tensor is not written inside the loop, every use that is copied has the same index, and the copy has a literal shape. The
-copy is made where the uses are not, so it tests what their conditions told it (see `in_bounds`).
+Legal where the tensor is not written inside the loop, every use that is copied has the same index, and literals and dims tell the shape of
+the copy. The copy is made where the uses are not, so it tests what their conditions told it (see `in_bounds`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
-from tensorlang import ir
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Buffer, Expr, For, Load, Nest, Stmt, Store, allocate, block
+from tensorlang.ir import Buffer, Const, Expr, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.ir.printer import short
 from tensorlang.ir.traverse import loads_of, map_children, map_expressions, written_in
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.directives.loop_kinds import require_kinds
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around, reads
 from tensorlang.schedules.legality.in_bounds import access_guard, guarded
-from tensorlang.schedules.placement.local_copies import clone, fresh_buffer, literal_shape, moving, offsets, require_fixed
+from tensorlang.schedules.placement.local_copies import clone, fresh_buffer, known_shape, moving, offsets, require_fixed
 from tensorlang.schedules.rewriting.edit import allocated_names, edit_loops, loops_on, path_to_loop
 
 MAX_COPY_BYTES = 1 << 36
@@ -58,14 +58,12 @@ class Pack(Directive):
         used = moving(nest, use.index, inside)
         require_fixed(nest, used, inside, f"pack of {self.tensor!r}")
         used = self._in_layout(used)
-        shape = literal_shape(used, "pack")
-        size = use.buffer.dtype.bytes
-        for extent in shape:
-            size *= extent
+        shape = known_shape(used, "pack")
+        size = use.buffer.dtype.bytes * prod(int(extent.value) for extent in shape if isinstance(extent, Const))
         if size > MAX_COPY_BYTES:
             raise Refusal("TL-S203", f"a copy of {size} bytes is too large", loop=self.at)
         label = fresh_buffer(nest, f"{self.tensor}_pack")
-        local = Buffer(label, tuple(ir.const(extent) for extent in shape), use.buffer.dtype)
+        local = Buffer(label, shape, use.buffer.dtype)
         around = [part.loop for part in outer]
         made = clone(nest, label, used, around, follow=False)
         index = tuple(made.of(part) for part in use.index)

@@ -46,7 +46,7 @@ from tensorlang.schedules.model.latencies import depth, latencies
 from tensorlang.schedules.model.operations import Operations
 from tensorlang.schedules.model.parts import Apart, Chosen, Loop, Part, Statement, slots_of
 from tensorlang.schedules.model.ranges import ranges
-from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, gathered, runs_of
+from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, gathered, nearest, runs_of
 from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.rewriting.quotients_of_loops import is_rounded
 from tensorlang.schedules.rewriting.small_tables import SHUFFLES, small_table
@@ -157,7 +157,7 @@ class _Reader:
                     parts.append((_told_by(inner, walked), factor / float(value)))
                 case Binary("mod", inner, Const(value)) if value:
                     within, walked = self._index(inner)
-                    literal += factor * _nearest(within, int(value))
+                    literal += factor * nearest(within, int(value))
                     parts.append(({name: term._replace(period=float(value)) for name, term in walked.items()}, factor))
                 case _:  # in the middle of the loops, a clamp does nothing, and `i ^ 4` is another neighbour than `i ^ 2`
                     sides = (atom.left, atom.right) if isinstance(atom, Binary) and atom.op in ("min", "max") else ()
@@ -212,16 +212,23 @@ class _Reader:
         split = self.splits.get(loop.loop) or self.tiles.get(loop.loop)
         whole = None if split is None else self._number(Binary("sub", split.hi, split.lo))
         if split is not None and whole is not None:
+            wanted = self._wanted(split, whole)
             if loop.loop == split.inner:
-                exact = exact if exact is None else min(exact, whole)
-            elif exact is None or exact - 1 < whole / split.factor < exact:
-                return max(1.0, whole / split.factor)
+                exact = exact if exact is None else min(exact, wanted)
+            elif exact is None or wanted < whole or exact - 1 < whole / split.factor < exact:
+                return max(1.0, wanted / split.factor)
         if exact is not None:
             return max(exact, 0.0)
         ends = self._middle(loop.hi), self._middle(loop.lo)
         if split is not None and whole is not None and None in ends:
             return min(whole, split.factor)
         return ASSUMED_EXTENT / 2 if ends[0] is None or ends[1] is None else max(ends[0] - ends[1], 0.0)
+
+    def _wanted(self, split: SplitRelation, whole: float) -> float:
+        """The iterations that a split divides: no more than there are of the one whose tile it divides, which may have but one, in part."""
+        around = self.tiles.get(split.parent)
+        further = None if around is None else self._number(Binary("sub", around.hi, around.lo))
+        return whole if around is None or further is None else min(whole, self._wanted(around, further))
 
     def _tiles(self, loop: str) -> float:
         """How many tiles there are of the one that a loop runs through; 1 where the last one runs like the others, or is not known."""
@@ -391,8 +398,3 @@ def _is_summed_product(value: Expr, result: Expr) -> bool:
 def _told_by(expr: Expr, terms: Terms) -> Terms:
     """The terms of an index, which say no more than which loops move it where data or floats tell where it is."""
     return {name: term._replace(told=True) for name, term in terms.items()} if reads_data(expr) or is_rounded(expr) else terms
-
-
-def _nearest(place: int, period: int) -> int:
-    """A place in a ring as steps from its beginning, either way: `(i - 1) % n` is the neighbour of `i`."""
-    return (place + period // 2) % period - period // 2

@@ -208,3 +208,8 @@ def runs_of(access: LinearAccess, around: Sequence[Around]) -> Runs:
             if places > MOST_STREAMS:
                 return tuple(found)
     return (*found, Run(places, run, apart))
+
+
+def nearest(place: int, period: int) -> int:
+    """A place in a ring as steps from its beginning, either way: `(i - 1) % n` is the neighbour of `i`."""
+    return (place + period // 2) % period - period // 2

@@ -196,9 +196,10 @@ def _at_most(nest: Nest, form: Linear, last: Expr) -> bool:
 
 def _natural(nest: Nest, form: Linear) -> bool:
     """Is a form nowhere below zero, as far as the starts of loops tell? A shifted or skewed loop may start there."""
+    starts = {part.loop: part.lo for part in edit.loops(nest.body)}
+    form = _begun(form, starts)
     if form.constant < 0 or any(factor < 0 for factor in form.terms.values()):
         return False
-    starts = {part.loop: part.lo for part in edit.loops(nest.body)}
     for relation in nest.relations:
         match relation:
             case SplitRelation(parent, lo=lo):
@@ -208,6 +209,18 @@ def _natural(nest: Nest, form: Linear) -> bool:
             case WindowRelation():
                 pass
     return all(_not_negative(atom, starts) for atom in form.terms)
+
+
+def _begun(form: Linear, starts: Mapping[str, Expr]) -> Linear:
+    """A lower bound of a form: where loops that count from others begin, which is 0 for `h - 8 h_o` if `h` starts at `8 h_o`."""
+    for _ in starts:
+        if all(factor > 0 for factor in form.terms.values()):
+            break
+        for atom, factor in tuple(form.terms.items()):
+            start = starts.get(atom.name) if isinstance(atom, Axis) and factor > 0 else None
+            if start is not None and axes_of(start):
+                form = form.plus(linear(start).plus(Linear(0, {atom: 1}), -1), factor)
+    return form
 
 
 def _not_negative(atom: Expr, starts: dict[str, Expr]) -> bool:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final
 
-from tensorlang.ir.traverse import loads_of
+from tensorlang.ir import Dim
+from tensorlang.ir.traverse import loads_of, walk
 from tensorlang.lowering.at_sizes import at_sizes
 from tensorlang.lowering.program import LoweredProgram
 from tensorlang.schedules.model.estimate import estimate
@@ -24,7 +25,8 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.alternatives import Alternatives, alternatives, only_where
-from tensorlang.schedules.strategies.analysis.stages import is_literal, stages_of
+from tensorlang.schedules.strategies.analysis.stages import stages_of
+from tensorlang.schedules.strategies.loops.streaming import KNOB as STREAM
 from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.schedules.strategies.preparation.simplified import Simplified
 from tensorlang.schedules.strategies.processor import Processor
@@ -42,6 +44,8 @@ RANGES: Final = "ranges"
 """Its value for two versions."""
 GAIN: Final = 0.95
 """The share of the loss of what is planned without a size below which another plan is taken."""
+CALL: Final = 2e-7
+"""Seconds of any call, beside which it does not matter how many times as long few elements take."""
 MOST_STORES: Final = 40
 """Statements of a program that is planned at each end of its range: a plan of so many takes a second."""
 ATTEMPTS: Final = 3
@@ -64,7 +68,7 @@ class SizedPlan:
 
 @dataclass(frozen=True)
 class Ranged:
-    """The strategy of a program with dims that have a most value."""
+    """The strategy of a program with dims that are planned for."""
 
     program: LoweredProgram
     machine: Processor
@@ -82,7 +86,9 @@ class Ranged:
         One without a most value is planned as far as is assumed, but for the length of a sum: one that may be long is added up in blocks,
         which a plan at a short one does not have.
         """
-        sizes = samples(program.nest, assumed=all(is_literal(loop) for info in stages_of(program.nest) for loop in info.reduced))
+        ends = {end for info in stages_of(program.nest) for loop in info.reduced for end in (loop.lo, loop.hi)}
+        lengths = {part.name for end in ends for part in walk(end) if isinstance(part, Dim)}
+        sizes = samples(program.nest, unknown=lengths)
         return cls(program, machine, threads, constants, sizes) if sizes else None
 
     @property
@@ -114,9 +120,16 @@ class Ranged:
             self._strategies[value] = alternatives(ProgramStrategy(Simplified(program, self.machine, self.threads), self.constants))
         return self._strategies[value]
 
+    def _default_of(self, value: str) -> Config:
+        """The default of a plan; it stores past the caches only what the plan for the least sizes does, since near caches may hold less."""
+        least = {} if value == ANY else self.planned(sizes_text(self.sizes[0])).default
+        found = self.planned(value).default
+        past = [name for name in found if name.rpartition(".")[2] == STREAM and not least.get(name)]
+        return {**found, **dict.fromkeys(past, False)}
+
     def _plan(self, value: str, config: Config | None = None) -> SizedPlan | None:
         """What a point of a plan's space comes to, or its default, which is remembered; None where its steps are refused here."""
-        default = self.planned(value).default
+        default = self._default_of(value)
         if config is not None and config != default:
             return self._planned_as(value, config)
         if value not in self._made:
@@ -158,7 +171,7 @@ class Ranged:
     def _loss(self, plan: SizedPlan, first: int = 0, last: int | None = None) -> float:
         """How many times as long as the best a plan takes at worst, at some of the sizes."""
         rows = list(zip(self.sizes, self._best, strict=True))[first:last]
-        return max(self._seconds(plan, sizes) / max(best, 1e-12) for sizes, best in rows)
+        return max((CALL + self._seconds(plan, sizes)) / (CALL + best) for sizes, best in rows)
 
     @cached_property
     def _single(self) -> SizedPlan:
@@ -220,7 +233,7 @@ class Ranged:
         if self._versions is not None:
             return {PLANNED: RANGES}
         value = self._single.value
-        return {PLANNED: value, **self.planned(value).default}
+        return {PLANNED: value, **self._default_of(value)}
 
     @property
     def costs(self) -> PointCosts:
@@ -236,7 +249,7 @@ class Ranged:
             costs = strategy.costs.seconds
             if value not in scales:
                 whole = self._seconds(plans[value], self._middle) if value in plans else self._best[len(self.sizes) // 2]
-                scales[value] = whole / max(costs(strategy.default), 1e-12)
+                scales[value] = whole / max(costs(self._default_of(value)), 1e-12)
             return costs(_own(config)) * scales[value]
 
         return PointCosts(seconds, max(self.planned(value).costs.each for value in self._values))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, TypeAlias
 
 from tensorlang.ir import MOST, Nest
@@ -22,11 +22,13 @@ def ladder(least: int, most: int, steps: int = STEPS) -> tuple[int, ...]:
     return tuple(round(first * (last / first) ** (step / steps)) for step in range(steps + 1))
 
 
-def samples(nest: Nest, *, assumed: bool) -> tuple[Sizes, ...]:
-    """Sizes of the dims that have a most value, all growing together, or of the only dim, as far as is `assumed`; nothing for others."""
-    found = [(name, least, most) for name, least, most in nest.limits if most < MOST]
-    if not found and len(nest.limits) == 1 and assumed:
-        found = [(name, least, max(least, ASSUMED_EXTENT)) for name, least, _ in nest.limits]
+def samples(nest: Nest, unknown: Collection[str] = ()) -> tuple[Sizes, ...]:
+    """Sizes of the dims, all growing together: of one without a most value as far as is assumed, unless it stays `unknown`."""
+    found = [
+        (name, least, most if most < MOST else max(least, ASSUMED_EXTENT))
+        for name, least, most in nest.limits
+        if most < MOST or name not in unknown
+    ]
     ladders = {name: ladder(least, most) for name, least, most in found}
     if not ladders:
         return ()

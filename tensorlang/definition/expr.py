@@ -18,7 +18,7 @@ from tensorlang.definition import hints
 from tensorlang.errors import DefinitionError
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT64, DType, dtype, promote
 from tensorlang.ir.printer import text
-from tensorlang.ir.traverse import dtype_of, sizes_and_depths
+from tensorlang.ir.traverse import dtype_of, sizes_and_depths, walk
 
 MAX_DEPTH = 250
 MAX_SIZE = 1 << 15
@@ -271,6 +271,8 @@ def common(operation: str, *values: ExprLike) -> tuple[list[Expr], bool]:
     """
     operands = [as_expr(value) for value in values]
     strong = [operand for operand in operands if not operand.weak]
+    if any(operand.dtype.is_floating for operand in strong):  # a dim is there what the literal would be that it stands for
+        strong = [operand for operand in strong if operand.dtype.is_floating or not _is_extent(operand)]
     rank = {"bool": 0, "signed": 1, "unsigned": 1, "floating": 2}
     if not strong:
         to = max((operand.dtype for operand in operands), key=lambda kind: rank[kind.kind])
@@ -290,6 +292,12 @@ def common(operation: str, *values: ExprLike) -> tuple[list[Expr], bool]:
     weak = not strong
     converted = [convert(operand, to) for operand in operands]
     return converted, weak
+
+
+def _is_extent(operand: Expr) -> bool:
+    """Is this arithmetic on dims and literals, and on at least one dim?"""
+    leaves = [node for node in walk(operand.node) if not isinstance(node, (ir.Binary, ir.Unary))]
+    return any(isinstance(node, ir.Dim) for node in leaves) and all(isinstance(node, (ir.Dim, ir.Const)) for node in leaves)
 
 
 def _mixed_kinds(operation: str, operands: list[Expr], left: DType, right: DType) -> DefinitionError:

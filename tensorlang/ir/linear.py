@@ -129,24 +129,30 @@ def below_zero(condition: Expr) -> Linear | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Affine:
-    """`scale * dim + offset`; without a dim, the constant `offset`."""
+class Quotient:
+    """`(sum(scale * dim) + offset) // divisor`, the divisor at least 1; without terms, a constant."""
 
-    dim: str | None
-    scale: int
+    terms: tuple[tuple[str, int], ...]
     offset: int
+    divisor: int = 1
+
+    @property
+    def told(self) -> str | None:
+        """The dim that a value of this tells; None where there are several or none, and where values of it share a quotient."""
+        return self.terms[0][0] if len(self.terms) == 1 and self.divisor == 1 else None
 
 
-def affine(extent: Expr) -> Affine | None:
-    """An extent as an affine function of at most one dim, else None."""
-    form = linear(extent)
-    match tuple(form.terms.items()):
-        case ():
-            return Affine(None, 0, form.constant)
-        case ((Dim(name), scale),):
-            return Affine(name, scale, form.constant)
-        case _:
-            return None
+def quotient(extent: Expr) -> Quotient | None:
+    """An extent as one quotient of a sum of dims, as those of concatenations and of windows with strides are, else None."""
+    form, divisor = linear(extent), 1
+    while (inner := next((atom for atom in form.terms if not isinstance(atom, Dim)), None)) is not None:
+        match inner:
+            case Binary("floordiv", dividend, Const(by)) if by > 0 and form.terms[inner] == 1:
+                form = linear(dividend).plus(form.plus(Linear(0, {inner: 1}), -1), int(by))
+                divisor *= int(by)
+            case _:
+                return None
+    return Quotient(tuple((dim.name, scale) for dim, scale in form.terms.items() if isinstance(dim, Dim)), form.constant, divisor)
 
 
 def solve(extent: Expr, value: int, dims: Mapping[str, int]) -> tuple[str, int] | None:
@@ -154,11 +160,11 @@ def solve(extent: Expr, value: int, dims: Mapping[str, int]) -> tuple[str, int] 
 
     `2 * n == 10` gives n = 5; `2 * n == 9` and `n // 2 == 4` give None: the first has no solution, the second has two.
     """
-    form = affine(_substituted(extent, dims))
-    if form is None or form.dim is None:
+    form = quotient(_substituted(extent, dims))
+    if form is None or form.told is None:
         return None
-    solution, rest = divmod(value - form.offset, form.scale)
-    return None if rest or solution < 0 else (form.dim, solution)
+    solution, rest = divmod(value - form.offset, form.terms[0][1])
+    return None if rest or solution < 0 else (form.told, solution)
 
 
 def _substituted(extent: Expr, dims: Mapping[str, int]) -> Expr:

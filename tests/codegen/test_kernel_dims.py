@@ -1,5 +1,6 @@
 """A call tells the dims of a kernel, by the shapes of inputs and outputs or by keyword; what contradicts itself is refused."""
 
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 import tensorlang as tl
 from tensorlang import ir
 from tensorlang.codegen.cache.signature import Signature
+from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.errors import CallError
+from tensorlang.ir.integers import value_of
 from tests.codegen import handmade
 from tests.codegen.handmade import argument, build
 
@@ -112,6 +115,44 @@ def test_a_dim_whose_keyword_says_something_else_has_to_be_renamed(name: str) ->
     kernel = tl.build(tl.compute((tl.dim(name),), lambda i: i * 2, name="E"))
     with pytest.raises(CallError, match=f"do not fix dim '{name}', and {name}= says something else; rename the dim"):
         kernel()
+
+
+def extent(rng: Random) -> ir.Expr:
+    """What windows with strides, their strides again, and concatenations have."""
+    found: ir.Expr = ir.Binary("mul", ir.const(rng.choice((1, 1, 2))), rng.choice((N, M)))
+    if rng.random() < 0.4:
+        found = ir.Binary("add", found, rng.choice((N, M)))
+    for _ in range(rng.randrange(3)):
+        found = ir.Binary("floordiv", ir.Binary("add", found, ir.const(rng.randrange(-5, 6))), ir.const(rng.randrange(1, 5)))
+    return ir.Binary("add", found, ir.const(rng.randrange(3)))
+
+
+def test_quotients_of_sums_are_computed_in_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same shape, made or given, as Python computes; where it is negative, or another one is given, the same refusal."""
+    text = "define i32 @shape(ptr %a, ptr %b, ptr %c, i64 %n, i64 %m) {\n  ret i32 0\n}"
+    rng = Random(5)
+    for _ in range(40):
+        shape, made = (extent(rng), extent(rng)), (rng.randrange(1, 9), rng.randrange(1, 9))
+        inputs = (argument("A", "n", "m"), argument("B", shape[0]))
+        kernel = build(text, Signature("shape", inputs, (argument("C", *shape),), ("n", "m")))
+        rows, columns = (value_of(part, dict(zip("nm", made, strict=True))) for part in shape)
+        given = np.zeros(made, "f4"), np.zeros(max(rows, 0), "f4")
+        refused = rows < 0 or columns < 0
+        for _ in range(2):
+            if refused:
+                with pytest.raises(CallError, match="expected shape|negative"):
+                    kernel(*given)
+            else:
+                assert kernel(*given).shape == (rows, columns)
+        with pytest.raises(CallError, match="expected shape|negative"):
+            kernel(given[0], np.zeros(max(rows, 0) + 1, "f4"))
+        if not refused:
+            assert kernel._fast
+            with monkeypatch.context() as patched:
+                patched.setattr(Caller, "__call__", lambda *_, **__: pytest.fail("a careful call"))
+                assert kernel(*given).shape == (rows, columns)
+                out = np.zeros((rows, columns), "f4")
+                assert kernel(*given, out=out) is out
 
 
 def test_a_negative_extent_is_refused() -> None:

@@ -10,8 +10,11 @@ import pytest
 import tensorlang as tl
 from tensorlang.codegen import compilation
 from tensorlang.codegen.lowering.lower import lower
+from tensorlang.codegen.lowering.passes.storage import hoist_allocations
 from tensorlang.codegen.target import target
-from tensorlang.ir import For, If, Nest
+from tensorlang.ir import Alloc, Axis, Buffer, For, If, Load, Nest, Stmt, Store, allocate, block, const
+from tensorlang.ir.dtype import FLOAT32
+from tensorlang.ir.mentions import allocations
 from tensorlang.ir.printer import print_nest
 from tensorlang.ir.traverse import axes_of, statements
 from tensorlang.ir.verify import verify
@@ -113,6 +116,36 @@ def _safely(s: tl.Schedule, **given: list[int]) -> list[int]:
     arrays["Y"] = np.full(tuple(int(extent) for extent in s.outputs[0].shape), -1, np.int64)
     run_nest(lower(s.nest, NATIVE), arrays, {})
     return [int(value) for value in arrays["Y"]]
+
+
+def storage_in_loops(nest: Nest) -> list[str]:
+    """The storage that is taken in every iteration of some loop."""
+    return [buffer.name for part in statements(nest.body) if isinstance(part, For) for buffer in allocations(part.body)]
+
+
+def test_storage_of_each_row_is_taken_once() -> None:
+    """That of a stage behind another one, too: with a row of exponentials for each, eight rows of 300 took 1.7 times as long."""
+    s = tl.Schedule(tl.ops.softmax(tl.placeholder((8, tl.dim("m")), name="X")))
+    for stage in ("softmax_sum", "softmax_exp", "softmax_max"):
+        s.compute_at(stage, "softmax.i")
+    assert len(storage_in_loops(s.nest)) == 3
+    assert storage_in_loops(lower(s.nest, NATIVE)) == []
+    check(s, dims={"m": 37})
+
+
+def test_storage_of_one_name_is_taken_once_where_it_is_the_same_and_stays_where_it_is_not() -> None:
+    x, y = Buffer("X", (const(8),), FLOAT32), Buffer("Y", (const(8),), FLOAT32)
+    small, large = Buffer("T", (const(4),), FLOAT32), Buffer("T", (const(8),), FLOAT32)
+
+    def copied(through: Buffer) -> Stmt:
+        there = Store("t", (through,), (const(0),), (Load(x, (Axis("i"),)),))
+        return allocate((through,), block(there, Store("y", (y,), (Axis("i"),), (Load(through, (const(0),)),))))
+
+    for second, inside in ((small, 0), (large, 2)):
+        loop = For("i", const(0), const(8), block(copied(small), copied(second)))
+        found = hoist_allocations(loop)
+        verify(Nest("y", (x,), (y,), (), found, ()))
+        assert sum(len(part.buffers) for part in statements(found) if isinstance(part, Alloc)) == (inside or 1)
 
 
 def test_a_condition_stays_behind_the_one_that_protects_what_it_reads() -> None:

@@ -187,6 +187,24 @@ def test_a_placed_producer_moves_from_loop_to_loop() -> None:
     check(s)
 
 
+def test_a_part_of_a_producer_moves_to_a_loop_inside_those_around_it() -> None:
+    """It depends on the loops around it, which are around that loop as well."""
+    x, k = tl.placeholder((40, 24), name="X"), tl.reduce_axis(24, name="k")
+    h = tl.compute((40, 24), lambda y, j: x[y, j] * 2 + 1, name="h")
+    v = tl.compute((40,), lambda y: tl.sum(h[y, k], axis=k), name="v")
+    s = tl.Schedule(tl.compute((40,), lambda y: v[y] * 3, name="w"))
+    outer, _ = s.split("w.y", 8)
+    s.compute_at("v", outer)
+    s.compute_at("h", outer)
+    s.split("v.k", 8)
+    s.rfactor("v.k_i")
+    s.compute_at("v_rf", "v.y")
+    s.compute_at("h", "v_rf.y")
+    assert {"v_rf: float32[8, 1]", "h: float32[1, 17]"} <= {line.strip() for line in str(s).splitlines()}
+    assert "maximum" not in str(s)
+    check(s)
+
+
 def test_a_stage_that_is_whole_already_is_not_moved() -> None:
     s = tl.Schedule(blur())
     refused(s, "TL-S301", "'h' is computed whole already", "compute_root", "h")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import target
 from tensorlang.ir import For, If, Nest
+from tensorlang.ir.integers import value_of
 from tensorlang.ir.traverse import statements
 from tensorlang.lowering.at_sizes import at_sizes
 from tensorlang.lowering.program import lower_program
+from tensorlang.schedules.rewriting.edit import literal_extent
 from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.ranged import PLANNED, RANGES, Ranged
 from tensorlang.schedules.strategies.sizes import ladder
@@ -219,6 +222,27 @@ def test_rows_of_a_last_tile_are_counted_before_the_reduction_and_not_in_it() ->
         right(kernel, np.matmul, n)
 
 
+def test_vectors_of_a_last_tile_are_counted_before_the_reduction() -> None:
+    """Of 56 columns by tiles of 48, eight are left, for which one vector of three is computed."""
+    m = tl.dim("m")
+    a, b, k = tl.placeholder((4, 9), name="A"), tl.placeholder((9, m), name="B"), tl.reduce_axis(9, name="k")
+    s = tl.Schedule(tl.compute((4, m), lambda i, j: tl.sum(a[i, k] * b[k, j], axis=k), name="C"))
+    s.split("j", 24, tail="mask")
+    s.reorder("j_o", "k", "i", "j_i")
+    s.accumulate("C", at="j_o")
+    s.vectorize("j_i")
+    s.unroll("i")
+    nest = lower(s.nest, MACHINE)
+    depths = [part for part in statements(nest.body) if isinstance(part, For) and part.loop == "C.k"]
+    inside = ([part for part in statements(loop.body) if isinstance(part, For)] for loop in depths)
+    vectors = [prod(literal_extent(part) or 0 for part in loops if part.kind == "unroll") // 4 for loops in inside]
+    assert vectors == [3, 1, 2, 3]  # whole tiles, and what is left by the number of its vectors
+    kernel = tl.build(s)
+    for n in (0, 1, 7, 8, 9, 16, 17, 23, 24, 25, 33, 48, 56):
+        x, y = np.random.default_rng(n).random((4, 9), "float32"), np.random.default_rng(n + 1).random((9, n), "float32")
+        np.testing.assert_allclose(kernel(x, y), x @ y, rtol=1e-5)
+
+
 def moved_in_versions() -> tl.Schedule:
     n = tl.dim("n")
     x = tl.placeholder((n, 12), name="X")
@@ -271,13 +295,48 @@ def product_of_transposed(n: Extent, k: Extent, m: Extent) -> Any:
 
 
 @pytest.mark.parametrize("extents", [("n", 48, "m"), ("n", 48, 40), (40, 48, "m"), ("n", "k", "m")])
-def test_products_of_rows_with_rows_are_tiles_where_their_depth_is_a_literal(extents: tuple[int | str, ...]) -> None:
+def test_products_of_rows_with_rows_are_tiles_of_any_depth(extents: tuple[int | str, ...]) -> None:
     """Lanes lie across memory: what is packed for them is of tiles, whatever the number of rows."""
     outputs = product_of_transposed(*(tl.dim(extent, least=1) if isinstance(extent, str) else extent for extent in extents))
     s = default_schedule(outputs, target("znver4"), threads=1)
-    assert ("w_pack" in s.stages()) == ("k" not in extents)
+    assert "w_pack" in s.stages()
     kernel, rng = tl.build(outputs), np.random.default_rng(1)
-    for n, k, m in ((1, 48, 1), (40, 48, 40), (67, 48, 131)):
+    for n, k, m in ((1, 48, 1), (40, 48, 40), (67, 48, 131), (9, 5, 33), (3, 1000, 7)):
         wanted = [own if isinstance(own, int) else extent for own, extent in zip(extents, (n, k, m), strict=True)]
         x, w = (rng.random((rows, wanted[1]), dtype="float32") for rows in (wanted[0], wanted[2]))
         np.testing.assert_allclose(kernel(x, w), x @ w.T, rtol=1e-4)
+
+
+def blurred(h: Extent, w: Extent) -> Any:
+    x = tl.placeholder((h, w), name="x")
+    rows = tl.compute((h, w - 2), lambda y, i: (x[y, i] + x[y, i + 1] + x[y, i + 2]) / 3, name="rows")
+    return tl.compute((h - 2, w - 2), lambda y, i: (rows[y, i] + rows[y + 1, i] + rows[y + 2, i]) / 3, name="y")
+
+
+def filtered(h: Extent, w: Extent) -> Any:
+    return tl.ops.conv2d(tl.placeholder((1, 4, h, w), name="x"), tl.placeholder((24, 4, 3, 3), name="w"))
+
+
+def pooled(h: Extent, w: Extent) -> Any:
+    return tl.ops.max_pool2d(tl.placeholder((1, 4, h, w), name="x"), 2)
+
+
+IMAGES: dict[Callable[[Extent, Extent], Any], Callable[..., Any]] = {
+    blurred: lambda x: sliding_window_view(x, (3, 3)).mean((2, 3)),
+    filtered: lambda x, w: np.einsum("ncyxrs,ocrs->noyx", sliding_window_view(x, (3, 3), axis=(2, 3)), w),
+    pooled: lambda x: sliding_window_view(x, (2, 2), axis=(2, 3))[:, :, ::2, ::2].max((4, 5)),
+}
+
+
+@pytest.mark.parametrize("define", IMAGES)
+def test_images_of_any_height_and_width_are_planned_as_those_of_some(define: Callable[[Extent, Extent], Any]) -> None:
+    """The dims grow together; what was chosen is right where they do not, and where tiles are partial both ways."""
+    outputs = define(tl.dim("h", least=3), tl.dim("w", least=3))
+    strategy = choose(outputs, MACHINE, 1)
+    assert isinstance(strategy, Ranged)
+    assert {(3, 3), (1024, 1024)} <= {tuple(sizes.values()) for sizes in strategy.sizes}
+    kernel, rng = tl.build(outputs), np.random.default_rng(0)
+    for h, w in ((3, 3), (4, 50), (50, 4), (19, 58), (34, 67)):
+        sizes = {"h": h, "w": w}
+        given = [rng.random([value_of(part, sizes) for part in a.shape], "float32") for a in kernel.program.signature.inputs]
+        np.testing.assert_allclose(kernel(*given), IMAGES[define](*given), rtol=1e-5)

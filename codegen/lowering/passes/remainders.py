@@ -102,13 +102,19 @@ def _counted(stmt: Stmt, scope: frozenset[str]) -> Iterator[_Rows]:
 
 
 def _rows(loop: For, scope: frozenset[str]) -> _Rows | None:
-    """How many iterations of an unrolled loop run; None unless the condition around its body says it by what is known outside the tile."""
+    """How many iterations of an unrolled loop run; None unless there are few, and its condition says it."""
+    found = counted(loop, scope) if loop.kind == "unroll" else None
+    return found if found is not None and 1 < found[1] <= MOST_ROWS else None
+
+
+def counted(loop: For, scope: frozenset[str]) -> tuple[Expr, int] | None:
+    """How many iterations of a loop run, and at most; None unless the condition around its body says it by what is known in a scope."""
     match loop:
-        case For(name, Const(value=0), Const(value=most), body=If(Compare("lt", left, right), _, None), kind="unroll"):
+        case For(name, Const(value=0), Const(value=most), body=If(Compare("lt", left, right), _, None)):
             pass
         case _:
             return None
-    if dtype_of(left) != INT64 or not 1 < int(most) <= MOST_ROWS:
+    if dtype_of(left) != INT64:
         return None
     form = linear(Binary("sub", left, right))
     if form.terms.get(Axis(name)) != 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from tensorlang.algebra.simplify import simplify
@@ -43,10 +45,33 @@ def _widened(stmt: Stmt, wide: dict[Buffer, Buffer], lane: Expr) -> Stmt:
 
 
 def hoist_allocations(stmt: Stmt) -> Stmt:
-    """Large storage moves out of serial loops, so that it is taken once."""
+    """Large storage moves out of serial loops, so that it is taken once: that of a body, or of its parts, which follow each other."""
     stmt = map_statements(stmt, hoist_allocations)
-    if isinstance(stmt, For) and stmt.kind == "serial" and isinstance(stmt.body, Alloc):
-        moved = [buffer for buffer in stmt.body.buffers if buffer.memory != "register" and not any(map(axes_of, buffer.shape))]
-        left = allocate((buffer for buffer in stmt.body.buffers if buffer not in moved), stmt.body.body)
-        return allocate(moved, replace(stmt, body=left)) if moved else stmt
-    return stmt
+    if not isinstance(stmt, For) or stmt.kind != "serial":
+        return stmt
+    every, found = Counter(buffer.name for buffer in allocations(stmt.body)), Counter(_large(stmt.body))
+    moved = [buffer for buffer, times in found.items() if times == every[buffer.name]]  # not where another has the name
+    return allocate(moved, replace(stmt, body=_without(stmt.body, moved))) if moved else stmt
+
+
+def _large(stmt: Stmt) -> Iterator[Buffer]:
+    """The storage of each part of a body that is as large in every iteration, and in no register."""
+    match stmt:
+        case Block(parts):
+            for part in parts:
+                yield from _large(part)
+        case Alloc(buffers, body):
+            yield from (buffer for buffer in buffers if buffer.memory != "register" and not any(map(axes_of, buffer.shape)))
+            yield from _large(body)
+        case _:
+            pass
+
+
+def _without(stmt: Stmt, moved: Collection[Buffer]) -> Stmt:
+    match stmt:
+        case Block(parts):
+            return replace(stmt, body=tuple(_without(part, moved) for part in parts))
+        case Alloc(buffers, body):
+            return allocate((buffer for buffer in buffers if buffer not in moved), _without(body, moved))
+        case _:
+            return stmt

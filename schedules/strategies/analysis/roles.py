@@ -16,7 +16,7 @@ from typing import Final
 from tensorlang.ir import Axis, Binary, Const, For, Load, Param, Reducer
 from tensorlang.ir.linear import linear
 from tensorlang.ir.traverse import axes_of, loads_of, walk
-from tensorlang.schedules.strategies.analysis.stages import LoopGroup, StageInfo, is_literal, size, tensor_of
+from tensorlang.schedules.strategies.analysis.stages import LoopGroup, StageInfo, is_fixed, is_literal, size, tensor_of
 from tensorlang.system.lazy import cached_property
 
 LEAST_LANES: Final = 4
@@ -53,8 +53,8 @@ class Roles:
         return all(is_literal(loop) for loop in self.stage.loops)
 
     def packable(self, loads: Sequence[Load]) -> bool:
-        """Can what some operands read be packed: are the extents of the reduction that they move with literals, as those of tiles are?"""
-        return all(is_literal(loop) for loop in self.stage.reduced if any(self.stage.stride(load, loop) != 0 for load in loads))
+        """Can what some operands read be packed: does a call tell the extents of the reduction that they move with, as those of tiles?"""
+        return all(is_fixed(loop) for loop in self.stage.reduced if any(self.stage.stride(load, loop) != 0 for load in loads))
 
     @property
     def results(self) -> int:

@@ -16,7 +16,7 @@ from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.traverse import statements
 from tensorlang.schedules.rewriting.region import expand
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, label as short, size
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, label as short, size, tail_of
 
 MAX_UNROLLED: Final = 16
 """Vectors of a tile that is transposed in registers, at most."""
@@ -45,7 +45,7 @@ def _copy_stage(s: Schedule, name: str) -> StageInfo | None:
     wanted = set(s.loops(name))
     loops = tuple(part for part in statements(s.nest.body) if isinstance(part, For) and part.loop in wanted)
     stores = [part for part in statements(s.nest.body) if isinstance(part, Store) and part.stage == name]
-    if len(stores) != 1 or not all(map(is_literal, loops)):
+    if len(stores) != 1:
         return None
 
     def over_loops(expr: Expr) -> Expr:
@@ -78,7 +78,7 @@ def _copy_along(s: Schedule, last: For, lanes: int) -> None:
     """Vectors along the source and the panel."""
     loop = last.loop
     if size(last) > 4 * lanes:
-        _, loop = s.split(loop, lanes, "peel", (f"{short(loop)}_v", f"{short(loop)}_l"))
+        _, loop = s.split(loop, lanes, tail_of(is_literal(last), "mask"), (f"{short(loop)}_v", f"{short(loop)}_l"))
     if s.can("vectorize", loop):
         s.vectorize(loop)
 
@@ -102,10 +102,11 @@ def _copy_across(s: Schedule, copy: StageInfo, load: Load, lanes: int) -> None:
             return
         first = s.fuse(first, name)
     width = min(lanes, prod(map(size, run)))
-    tiles, vector = s.split(first, width, "peel", (f"{short(first)}_v", f"{short(first)}_l"))
+    tail = tail_of(all(map(is_literal, run)), "mask")
+    tiles, vector = s.split(first, width, tail, (f"{short(first)}_v", f"{short(first)}_l"))
     panel = last.loop
     if size(last) > MAX_UNROLLED:
-        part, panel = s.split(panel, MAX_UNROLLED, "peel", (f"{short(panel)}_u", f"{short(panel)}_r"))
+        part, panel = s.split(panel, MAX_UNROLLED, tail_of(is_literal(last), "mask"), (f"{short(panel)}_u", f"{short(panel)}_r"))
         around.append(part)
     s.reorder(*around, tiles, panel, vector)
     s.vectorize(vector)

@@ -9,6 +9,8 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.stages import StageInfo
 from tensorlang.schedules.strategies.processor import Processor
 
+KNOB: Final = "stream"
+"""The knob that says whether a result is stored past the caches."""
 WORTH_STREAMING: Final = 0.85
 """The share of the time with plain stores below which a result is stored past the caches that the last level might keep: who reads it next
 finds none of it there."""

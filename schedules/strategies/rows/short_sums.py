@@ -8,14 +8,15 @@
                                                     S[i] += A[i, k]             in lanes and in blocks (`blocked_sums`)
 
 Every row starts the partial sums of each level and adds them up, which costs more than the sum itself where a row has few elements. In a
-version with so few that each lane adds at most a block, the error is that of a block. Where a dim is bounded, one of the two may be all
-that there is.
+version with so few that each lane adds at most a block, the error is that of a block. A sum along several axes of any length is short
+where each of these is. Where a dim is bounded, one of the two versions may be all that there is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Final
 
 from tensorlang.algebra.polyhedra import find
@@ -42,21 +43,26 @@ class RowSum:
     config: Mapping[str, Any]
     prefix: str
     alone: bool
-    condition: Expr
+    conditions: tuple[Expr, ...]
 
     @classmethod
     def of(cls, rows: RowVectors, config: Mapping[str, Any], prefix: str, *, alone: bool) -> RowSum | None:
         """The sum that a stage is; None where it has no blocks, or its length is not an extent over dims."""
         if rows.vector is None or not rows.reduces or rows.ragged or not rounds(rows.stage.store):
             return None
-        extents = [extent_of(loop) for loop in rows.stage.reduced]
-        unknown = [extent for extent in extents if not isinstance(extent, Const)]
-        if len(unknown) != 1 or not all(isinstance(part, (Dim, Const, Binary)) for part in walk(unknown[0])):
+        extents = {loop.loop: extent_of(loop) for loop in rows.stage.reduced}
+        unknown = {name: extent for name, extent in extents.items() if not isinstance(extent, Const)}
+        if not unknown or not all(isinstance(part, (Dim, Const, Binary)) for extent in unknown.values() for part in walk(extent)):
             return None
-        most = BLOCK * rows.lanes * min(config[f"{prefix}vectors"], VECTORS)
-        for extent in extents:
-            most //= max(1, int(extent.value)) if isinstance(extent, Const) else 1
-        return cls(rows, config, prefix, alone, Compare("le", unknown[0], const(most)))
+        lanes = rows.lanes * min(config[f"{prefix}vectors"], VECTORS)
+        most = BLOCK * lanes // prod(max(1, int(extent.value)) for extent in extents.values() if isinstance(extent, Const))
+        further = [name for name in unknown if name != rows.vector.loop]
+        if len(unknown) == 1:
+            bounds = dict.fromkeys(unknown, most)
+        else:  # a vector along the lanes, and a block of them along all others together
+            bounds = dict.fromkeys(further, int((most // lanes) ** (1 / len(further)))) | {rows.vector.loop: lanes}
+        conditions = tuple(Compare("le", extent, const(bounds[name])) for name, extent in unknown.items())
+        return cls(rows, config, prefix, alone, conditions)
 
     def schedule(self, s: Schedule, names: Mapping[str, str], *, blocks: bool) -> None:
         """Append the directives of one version, whose loops are called by `names`."""
@@ -74,7 +80,7 @@ class RowSum:
 
 def schedule_sums(s: Schedule, sums: Sequence[RowSum]) -> None:
     """Append the directives of sums: in two versions of the whole nest, or in one where the bounds of dims leave no other."""
-    conditions = dict.fromkeys(part.condition for part in sums)
+    conditions = dict.fromkeys(condition for part in sums for condition in part.conditions)
     always = {held for held in conditions if find(Unary("not", held)) is None}
     asked = [held for held in conditions if held not in always]
     names: dict[str, str] = {}
@@ -86,4 +92,4 @@ def schedule_sums(s: Schedule, sums: Sequence[RowSum]) -> None:
         for part in sums:
             part.schedule(s, {}, blocks=False)
     for part in sums:
-        part.schedule(s, names, blocks=part.condition not in always)
+        part.schedule(s, names, blocks=not always.issuperset(part.conditions))
