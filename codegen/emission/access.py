@@ -55,7 +55,7 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
         first, step = _evenly(offsets)
         if step:
             fixed, moving, offsets = fixed + Polynomial({(): first}), Polynomial({(LANE,): step}), None
-    told = not reads and offsets is not None and element_of(offsets) != I32 and _by_extents(frame, index)
+    told = not reads and offsets is not None and element_of(offsets) != I32 and by_extents(frame, index)
     beyond = lane_step(moving) if told else None
     apart = None if beyond is None else uniform(frame, beyond, value)
     start = uniform(frame, fixed.without_offset(), value)
@@ -76,7 +76,7 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
     return replace(access, owned=inside)
 
 
-def _by_extents(frame: Frame, index: tuple[ir.Expr, ...]) -> bool:
+def by_extents(frame: Frame, index: tuple[ir.Expr, ...]) -> bool:
     """Are lanes as far apart as extents tell, each at another place of an axis, and not as a number in an index does?"""
     parts = (frame.space.polynomial(part).parted()[1] for part in index)
     return not any(isinstance(classify(part), Varying) for part in parts)

@@ -27,13 +27,17 @@ from tensorlang.codegen.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A strided store not yet made. `offset` is that of its first lane in its buffer, `step` how far each lane is beyond the one before."""
+    """A strided store not yet made. `offset` is that of its first lane in its buffer, `step` how far each lane is beyond the one before.
+
+    `mask`: the lanes that are on, where no more is known than that (None: all of the access).
+    """
 
     access: VectorAccess
     offset: Polynomial
     step: Polynomial
     value: Value
     streamed: bool
+    mask: Value | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,24 +7,22 @@ iteration makes it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from tensorlang import ir
 from tensorlang.codegen.emission import loops, memory, storage, streaming, tensors, transpose
 from tensorlang.codegen.emission.access import access_of, any_lane
-from tensorlang.codegen.emission.affine import lane_step, number
 from tensorlang.codegen.emission.arithmetic import both, unary
 from tensorlang.codegen.emission.combining import combined, given_values
 from tensorlang.codegen.emission.expression import value
-from tensorlang.codegen.emission.frame import Frame, Pending
+from tensorlang.codegen.emission.frame import Frame
 from tensorlang.codegen.emission.in_turn import in_turn, takes_turns
 from tensorlang.codegen.emission.parallel import parallel
 from tensorlang.codegen.emission.turned_loads import tile_of
 from tensorlang.codegen.emission.types import I32, Value, known, lanes_of, literal
 from tensorlang.codegen.emission.vector_access import VectorAccess
-from tensorlang.ir.dtype import BOOL
-from tensorlang.ir.traverse import axes_of, expressions, loads_of, statements
+from tensorlang.ir.dtype import BOOL, INT64
+from tensorlang.ir.traverse import axes_of, dtype_of, expressions, loads_of, reads_data, statements
 
 
 def statement(frame: Frame, stmt: ir.Stmt) -> None:
@@ -69,7 +67,7 @@ def _statement(frame: Frame, stmt: ir.Stmt) -> None:
 
 def _condition(frame: Frame, stmt: ir.If) -> None:
     frame.fresh()
-    builder, cond = frame.builder, value(frame, stmt.cond)
+    builder, cond = frame.builder, _asked(frame, stmt.cond)
     number = known(cond)
     if isinstance(number, int):
         chosen = stmt.then if number else stmt.orelse
@@ -92,6 +90,15 @@ def _condition(frame: Frame, stmt: ir.If) -> None:
                 statement(frame, stmt.then)
             with otherwise, frame.branch():
                 statement(frame, stmt.orelse)
+
+
+def _asked(frame: Frame, cond: ir.Expr) -> Value:
+    """The value of a condition, which is one for copies whose stores wait for one another, where it asks the same of indices in each."""
+    if frame.deferred is None or not isinstance(cond, ir.Compare) or dtype_of(cond.left) != INT64 or reads_data(cond):
+        return value(frame, cond)
+    terms = [tuple(frame.space.polynomial(side).terms.items()) for side in (cond.left, cond.right)]
+    atoms = tuple(frame.scalars.get(atom.name) for side in terms for monomial, _ in side for atom in monomial)
+    return frame.numbering.once(("asked", cond.op, *terms, atoms, frame.lanes), lambda: value(frame, cond))
 
 
 def _under(frame: Frame, stmt: ir.Stmt, mask: Value, *, shared: bool) -> None:
@@ -167,9 +174,7 @@ def _last_lane(frame: Frame, new: Value) -> Value:
 def _write(frame: Frame, stmt: ir.Store, accesses: list[VectorAccess], values: list[Value]) -> None:
     for access, new in zip(accesses, values, strict=True):
         if transpose.defers(frame, access) and frame.deferred is not None:
-            offset, moving = frame.space.offset(stmt.index, access.place.shape).parted()
-            step = number(access.step) if access.apart is None else lane_step(moving) or number(0)
-            frame.deferred.append(Pending(replace(access, lanes=transpose.first_lanes(frame)), offset, step, new, stmt.stream))
+            frame.deferred.append(transpose.pending(frame, stmt, access, new))
         elif stmt.stream and streaming.streams(frame.target, access, frame.mask):
             frame.streamed = True
             streaming.stream(frame.builder, access, new)

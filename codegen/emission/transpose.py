@@ -7,6 +7,8 @@
 The statements of such an unrolled loop are collected, and those whose elements lie side by side become the rows of a matrix that is
 transposed by interleaving its halves log2(rows) times (each step rotates the bits of the position in the flattened matrix by one).
 
+Lanes that a call tells, as those of the last tile, are rows of memory that are stored where they are on.
+
 What waits may be read, as a recurrence does: just what one store writes is its value, what none of them writes is in memory, and before
 anything else is read they are all made.
 """
@@ -14,20 +16,22 @@ anything else is read they are all made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
-from itertools import chain, pairwise, product
+from itertools import chain, pairwise
 from typing import Final
 
 from llvmlite import ir as llvm
 
 from tensorlang import ir
 from tensorlang.codegen.emission import memory, streaming
-from tensorlang.codegen.emission.affine import lane_step
+from tensorlang.codegen.emission.affine import lane_step, number
 from tensorlang.codegen.emission.frame import Frame, Pending, Tile
 from tensorlang.codegen.emission.lanes import leading, picked, pieces, transposed
 from tensorlang.codegen.emission.types import (
     I1,
     I8,
+    I32,
     I64,
     POINTER,
     VOID,
@@ -35,6 +39,7 @@ from tensorlang.codegen.emission.types import (
     Poison,
     Value,
     intrinsic,
+    known,
     lanes_of,
     literal,
     shaped,
@@ -76,7 +81,17 @@ def _own_reads(store: ir.Store) -> list[ir.Load]:
 def defers(frame: Frame, access: VectorAccess) -> bool:
     """Does a store wait for its neighbours?"""
     strides = access.apart is not None or (access.offsets is None and abs(access.step) > 1)
-    return frame.deferred is not None and first_lanes(frame) > 1 and strides and not access.owned
+    on = first_lanes(frame) > 1 or (frame.mask is not None and known(frame.mask) is None)
+    return frame.deferred is not None and on and strides and not access.owned
+
+
+def pending(frame: Frame, store: ir.Store, access: VectorAccess, new: Value) -> Pending:
+    """A store that waits."""
+    offset, moving = frame.space.offset(store.index, access.place.shape).parted()
+    step = number(access.step) if access.apart is None else lane_step(moving)
+    assert step is not None, "what is apart has a step"
+    first = first_lanes(frame)
+    return Pending(replace(access, lanes=first or frame.lanes), offset, step, new, store.stream, None if first else frame.mask)
 
 
 def first_lanes(frame: Frame) -> int:
@@ -144,7 +159,7 @@ def _flushed(frame: Frame, waiting: list[Pending]) -> None:
     for rows in chain.from_iterable(_runs([row for row in waiting if place in (0, id(row.access.place))]) for place in places):
         if len(rows) < LEAST_ROWS:
             for row in rows:
-                memory.store(frame.builder, frame.target, row.access, row.value, None)
+                memory.store(frame.builder, frame.target, row.access, row.value, row.mask)
         else:
             _store(frame, rows)
 
@@ -165,8 +180,13 @@ def _runs(waiting: list[Pending]) -> Iterable[list[Pending]]:
     if not alike or len(elements) < sum(row.access.lanes for row in waiting):
         yield from ([row] for row in waiting)
         return
-    for kind in dict.fromkeys((access.lanes, access.step) for _, _, access in known):
-        ordered = sorted((distance, place) for distance, place, access in known if (access.lanes, access.step) == kind)
+
+    def kind_of(place: int) -> tuple[int, int, int]:
+        row = waiting[place]
+        return row.access.lanes, row.access.step, id(row.mask)
+
+    for kind in dict.fromkeys(kind_of(place) for _, place, _ in known):
+        ordered = sorted((distance, place) for distance, place, _ in known if kind_of(place) == kind)
         run = [waiting[ordered[0][1]]]
         for (before, _), (distance, place) in pairwise(ordered):
             if distance != before + 1 or len(run) == kind[0]:
@@ -186,7 +206,8 @@ def _store(frame: Frame, rows: list[Pending]) -> None:
         base = address(builder, first.place.dtype, first.base, _lane(builder, first, start))
         part = range(start, start + size)
         taken = [value if lanes_of(value) == size else picked(builder, value, Poison(value.type), part) for value in values]
-        _store_transposed(frame, replace(first, base=base, lanes=size), taken, streamed=rows[0].streamed)
+        mask = None if rows[0].mask is None else rows[0].mask if size == first.lanes else picked(builder, rows[0].mask, rows[0].mask, part)
+        _store_transposed(frame, replace(first, base=base, lanes=size), taken, mask, streamed=rows[0].streamed)
 
 
 def _lane(builder: Builder, access: VectorAccess, lane: int) -> Value:
@@ -194,21 +215,24 @@ def _lane(builder: Builder, access: VectorAccess, lane: int) -> Value:
     return literal(I64, access.step * lane) if access.apart is None or not lane else builder.mul(access.apart, literal(I64, lane))
 
 
-def _store_transposed(frame: Frame, first: VectorAccess, values: list[Value], *, streamed: bool) -> None:
-    """Store rows of as many lanes as `first` has, a power of two, along memory."""
+def _store_transposed(frame: Frame, first: VectorAccess, values: list[Value], mask: Value | None, *, streamed: bool) -> None:
+    """Store rows of as many lanes as `first` has, a power of two, along memory: of each lane of the mask that is on."""
     builder, dtype, lanes, count = frame.builder, first.place.dtype, first.lanes, len(values)
     padded = 1 << (count - 1).bit_length()
-    if count == first.step and is_woven(count):  # what the lanes leave between them is what the other rows fill
+    if count == first.step and is_woven(count) and mask is None:  # what the lanes leave between them is what the other rows fill
         columns = transposed(builder, values) if count == padded else _woven(builder, values)
         for place, column in zip(range(0, lanes * count, lanes), columns, strict=True):
             base = address(builder, dtype, first.base, literal(I64, place))
             _write(frame, replace(first, base=base, step=1), column, 0, streamed=streamed)
         return
     columns = transposed(builder, [*values, *[Poison(values[0].type)] * (padded - count)])
-    for lane, row in product(range(lanes), range(0, count, lanes)):
-        vector, start = divmod(lane * padded + row, lanes)
-        base = address(builder, dtype, address(builder, dtype, first.base, _lane(builder, first, lane)), literal(I64, row))
-        _write(frame, replace(first, base=base, lanes=min(lanes, count - row), step=1), columns[vector], start, streamed=streamed)
+    for lane in range(lanes):
+        with nullcontext() if mask is None else builder.if_then(builder.extract_element(mask, literal(I32, lane))):
+            begin = address(builder, dtype, first.base, _lane(builder, first, lane))
+            for row in range(0, count, lanes):
+                vector, start = divmod(lane * padded + row, lanes)
+                access = replace(first, base=address(builder, dtype, begin, literal(I64, row)), lanes=min(lanes, count - row), step=1)
+                _write(frame, access, columns[vector], start, streamed=streamed)
 
 
 def _write(frame: Frame, access: VectorAccess, column: Value, start: int, *, streamed: bool) -> None:

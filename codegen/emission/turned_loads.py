@@ -13,15 +13,16 @@ from __future__ import annotations
 from typing import Final
 
 from tensorlang import ir
-from tensorlang.codegen.emission.access import Evaluate, uniform
-from tensorlang.codegen.emission.affine import Polynomial, Strided, classify, number
+from tensorlang.codegen.emission.access import Evaluate, by_extents, uniform
+from tensorlang.codegen.emission.affine import Polynomial, lane_step, number
+from tensorlang.codegen.emission.arithmetic import binary
 from tensorlang.codegen.emission.frame import Frame, Tile
 from tensorlang.codegen.emission.lanes import joined, picked, transposed
 from tensorlang.codegen.emission.spans import unconditional
 from tensorlang.codegen.emission.transpose import first_lanes
 from tensorlang.codegen.emission.types import I64, Value, filled, in_memory, literal, shaped
 from tensorlang.codegen.emission.vector_access import address
-from tensorlang.ir.dtype import BOOL
+from tensorlang.ir.dtype import BOOL, INT64
 from tensorlang.ir.linear import linear
 from tensorlang.ir.traverse import axes_of, statements
 from tensorlang.schedules.rewriting.edit import literal_extent
@@ -60,13 +61,16 @@ def turned(frame: Frame, load: ir.Load, value: Evaluate) -> Value | None:
     if copy is None or not fits or place.own or place.dtype == BOOL or not _follows(load.index, tile.axis, frame.lane_axis):
         return None
     fixed, moving = frame.space.offset(load.index, place.shape).parted()
-    pattern, first = classify(moving), fixed - number(copy)
-    if not isinstance(pattern, Strided) or abs(pattern.step) < tile.copies or _is_written(frame, tile, load.buffer, first, pattern.step):
+    step, first = lane_step(moving), fixed - number(copy)
+    if step is None or not step.terms or abs(step.constant or tile.copies) < tile.copies:
         return None
-    key = load.buffer.name, frozenset(first.terms.items()), pattern.step, frame.lanes, first_lanes(frame)
+    if (step.constant is None and not by_extents(frame, load.index)) or _is_written(frame, tile, load.buffer, first, step):
+        return None
+    key = load.buffer.name, frozenset(first.terms.items()), frozenset(step.terms.items()), frame.lanes, first_lanes(frame)
     if key not in tile.turned:
         base = address(frame.builder, place.dtype, place.pointer, uniform(frame, first.without_offset(), value))
-        tile.turned[key] = _columns(frame, tile, load.buffer, base, first.offset, pattern.step)
+        base = address(frame.builder, place.dtype, base, literal(I64, first.offset))
+        tile.turned[key] = _columns(frame, tile, load.buffer, base, uniform(frame, step, value))
     return tile.turned[key][copy]
 
 
@@ -78,27 +82,27 @@ def _follows(index: tuple[ir.Expr, ...], axis: str, lane: str) -> bool:
     return form.get(ir.Axis(axis)) == 1 and not any(axis in axes_of(atom) for atom in form if atom != ir.Axis(axis))
 
 
-def _is_written(frame: Frame, tile: Tile, buffer: ir.Buffer, first: Polynomial, step: int) -> bool:
-    """May a copy write an element of the tile that begins there?"""
+def _is_written(frame: Frame, tile: Tile, buffer: ir.Buffer, first: Polynomial, step: Polynomial) -> bool:
+    """May a copy write an element of the tile that begins there? Lanes that are apart by extents of dims have no elements in common."""
     for store in tile.stores:
         for written in store.buffers:
             if written.name != buffer.name:
                 continue
             fixed, moving = frame.space.offset(store.index, frame.places[written.name].shape).parted()
-            pattern, copy = classify(moving), frame.space.polynomial(ir.Axis(tile.axis)).constant or 0
+            copy, by = frame.space.polynomial(ir.Axis(tile.axis)).constant or 0, step.constant
             apart, alike = (first - (fixed - number(copy))).constant, _follows(store.index, tile.axis, frame.lane_axis)
-            if apart is None or not alike or not isinstance(pattern, Strided) or pattern.step != step:
+            if apart is None or not alike or lane_step(moving) != step:
                 return True
-            if any(abs(apart + step * lanes) < tile.copies for lanes in range(1 - frame.lanes, frame.lanes)):
+            if any(abs(apart + (by or 0) * lanes) < tile.copies for lanes in (range(1 - frame.lanes, frame.lanes) if by else (0,))):
                 return True
     return False
 
 
-def _columns(frame: Frame, tile: Tile, buffer: ir.Buffer, base: Value, offset: int, step: int) -> list[Value]:
+def _columns(frame: Frame, tile: Tile, buffer: ir.Buffer, base: Value, step: Value) -> list[Value]:
     """For each copy its vector, zero in lanes that are off."""
     builder, dtype, lanes, on = frame.builder, buffer.dtype, frame.lanes, first_lanes(frame)
     kind = shaped(in_memory(dtype), tile.copies)
-    places = (address(builder, dtype, base, literal(I64, offset + step * lane)) for lane in range(on))
+    places = (address(builder, dtype, base, binary(builder, frame.target, "mul", INT64, step, literal(I64, lane))) for lane in range(on))
     rows = [builder.load(at, name=buffer.name, align=dtype.bytes, typ=kind) for at in places]
     turned = transposed(builder, [*rows, *[filled(kind, 0)] * (lanes - on)])
     if lanes <= tile.copies:  # several vectors of lanes in each of these, one after the other

@@ -61,11 +61,18 @@ def test_no_lane_is_stored_by_itself(target: str) -> None:
     assert code.count("shufflevector") >= 4
 
 
-@crossed({"tail": ["guard", "mask"], "n, m": [(0, 5), (1, 1), (5, 40), (40, 5), (33, 47)], "known": ["n", "m", ""]})
-def test_rows_whose_length_a_call_tells_are_turned_too(tail: str, n: int, m: int, known: str) -> None:
+@crossed(
+    {
+        "tail": ["guard", "mask"],
+        "n, m": [(0, 5), (1, 1), (5, 40), (40, 5), (33, 47)],
+        "known": ["n", "m", ""],
+        "target": [None, "x86-64-v3", "x86-64"],
+    }
+)
+def test_rows_whose_length_a_call_tells_are_turned_too(tail: str, n: int, m: int, known: str, target: str | None) -> None:
     """A transposition of 500 x 400 took three and a half times as long as that of literals."""
     shape = (n if known == "n" else tl.dim("n"), m if known == "m" else tl.dim("m"))
-    kernel = turned(*shape, "float32", 16, 8, tail)
+    kernel = turned(*shape, "float32", 16, 8, tail, target)
     a = np.random.default_rng(1).random((n, m)).astype(np.float32)
     np.testing.assert_array_equal(kernel(a), a.T)
 

@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang.codegen.target import Target, target, why_foreign
+from tensorlang.ir.dtype import DType
 from tests.codegen.nests import Guarded
 from tests.draws import examples
 
@@ -33,20 +34,40 @@ def along(rows: int, columns: int, dtype: str, back: int, above: int) -> Any:
 @examples(20)
 @given(
     st.integers(1, 40), st.integers(1, 50), st.sampled_from(TYPES), st.sampled_from([0, 1, 2, 5]), st.sampled_from([2, 4, 8, 16]),
-    st.sampled_from([2, 4, 8, 16, 12]), st.sampled_from(["peel", "mask"]), st.sampled_from(HERE), st.integers(0, 1 << 20),
+    st.sampled_from([2, 4, 8, 16, 12]), st.sampled_from(["peel", "mask"]), st.sampled_from(HERE), st.integers(0, 1 << 20), st.booleans(),
 )  # fmt: skip
 def test_tiles_of_rows_are_what_plain_loops_make(
-    rows: int, columns: int, dtype: str, back: int, lanes: int, copies: int, tail: Any, machine: Target, seed: int
+    rows: int, columns: int, dtype: str, back: int, lanes: int, copies: int, tail: Any, machine: Target, seed: int, unknown: bool
 ) -> None:
-    Y = along(rows, columns, dtype, back, 0)
+    """Also of rows whose number, and length, a call tells."""
+    Y = along(tl.dim("r"), tl.dim("c", 1), dtype, back, 0) if unknown else along(rows, columns, dtype, back, 0)
     s = tl.Schedule(Y)
-    (i_o, i_i), (j_o, j_i) = s.split("Y.i", lanes, tail=tail), s.split("Y.j", copies, tail="peel")
+    (i_o, i_i), (j_o, j_i) = (
+        s.split("Y.i", lanes, tail="mask" if unknown else tail),
+        s.split("Y.j", copies, tail="mask" if unknown else "peel"),
+    )
     s.reorder(i_o, j_o, j_i, i_i)
     s.unroll(j_i)
     s.vectorize(i_i)
     rng = np.random.default_rng(seed)
     x, z = ((rng.random((rows, columns + more)) * 4).astype(dtype) for more in (0, 3))
     np.testing.assert_array_equal(tl.build(s, target=machine)(x, z), tl.build(tl.Schedule(Y), target=machine)(x, z))
+
+
+@pytest.mark.parametrize("machine", HERE, ids=str)
+@pytest.mark.parametrize(("lanes", "copies"), [(8, 16), (8, 8)])
+def test_rows_of_any_length_are_loaded_along_memory(machine: Target, lanes: int, copies: int) -> None:
+    X = tl.placeholder((tl.dim("r"), tl.dim("c")), name="X")
+    s = tl.Schedule(tl.recurrence(X.shape, lambda i, j, y: y[i, j - 1] + X[i, j], dtype="float32", name="Y"))
+    (i_o, i_i), (j_o, j_i) = s.split("Y.i", lanes, tail="mask"), s.split("Y.j", copies, tail="mask")
+    s.reorder(i_o, j_o, j_i, i_i)
+    s.unroll(j_i)
+    s.vectorize(i_i)
+    kernel = tl.build(s, target=machine)
+    assert machine.lanes(DType("float32")) < lanes or f"load <{copies} x float>" in kernel.inspect("llvm")
+    for shape in ((0, 3), (1, 1), (lanes, copies), (lanes + 1, 2 * copies + 1), (3 * lanes, 40)):
+        x = np.random.default_rng(0).integers(-9, 9, shape).astype("float32")
+        np.testing.assert_array_equal(kernel(x), x.cumsum(1))
 
 
 @pytest.mark.parametrize("machine", HERE, ids=str)
