@@ -256,7 +256,7 @@ def separate(view: View) -> Step:
     """
     if view.rng.random() < 0.2:
         return call("separate", view.rng.choice(view.computed()))
-    found = [part for part in stores(view.nest.body) if part.reducer is not None]
+    found = [part for part in stores(view.nest.body) if part.reducer is not None and loops_on(path_to_store(view.nest, part))]
     if not found:
         return call("separate", view.rng.choice(view.computed()), view.loop().loop)
     store = view.rng.choice(found)
