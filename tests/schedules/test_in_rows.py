@@ -66,3 +66,16 @@ def test_every_choice_gives_the_same(shape: tuple[int, ...]) -> None:
             s = found.schedule({**found.default, knob.name: value})
             assert not s.faults
             np.testing.assert_allclose(tl.build(s)(*operands), _expected(*operands), rtol=1e-4, atol=1e-4)
+
+
+def test_of_hundreds_of_stages_the_last_ones_stand_in_a_row() -> None:
+    """The storage of each stands in that of the next: where all of 340 did, walks of the nest ran out of frames, and loops were plain."""
+    a, k = tl.placeholder((4, 8), name="a"), tl.reduce_axis(8, name="k")
+    x: Any = a
+    for step in range(340):
+        total = tl.compute((4,), lambda i, x=x: tl.sum(x[i, k], axis=k), name=f"t{step}") if step % 4 == 3 else None
+        x = tl.compute((4, 8), lambda i, j, x=x, t=total: x[i, j] * 0.5 + (1 if t is None else t[i] * 0.01), name=f"x{step}")
+    strategy = choose(x, ZNVER4, 1)
+    s = strategy.schedule({**strategy.default, "in_rows": True})
+    assert not s.faults
+    assert 0 < str(s).count("[1, 8]\n") + str(s).count("[1]\n") <= 64

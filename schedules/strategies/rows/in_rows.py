@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 from tensorlang.errors import ScheduleError
 from tensorlang.schedules.model.estimate import estimate
@@ -25,6 +26,9 @@ from tensorlang.schedules.strategies.analysis.fusion import followers
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.processor import Processor
+
+MOST: Final = 64
+"""Stages in a row, at most, the last ones: the storage of each stands in that of the next, and a nest is walked by recursion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class InRows:
         """The stages of a program that can be computed in the rows of its last one; None where none can be."""
         found: list[tuple[str, tuple[str, ...]]] = []
         for depth, loop in enumerate(last.outer[:-1]):
-            names = followers(plain, last, depth) if size(loop) > 1 else ()
+            names = followers(plain, last, depth)[:MOST] if size(loop) > 1 else ()
             if names:
                 found.append((loop.loop, names))
         new = cls(last, tuple(found), rows)
