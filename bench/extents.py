@@ -17,15 +17,13 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 import tensorlang as tl
+from bench.programs.timing import TURNS, turns
 from bench.run import machine
 from bench.sections import PAGE, name_of, written
 from tensorlang import ops
 from tensorlang.ir.integers import value_of
 
 Extent: TypeAlias = Any
-TURNS: Final = 15
-LEAST_SECONDS: Final = 2e-3
-"""Calls of one turn take that long together."""
 
 
 def _of(*shape: Extent) -> tl.Tensor:
@@ -122,13 +120,6 @@ def _built(outputs: Any) -> tuple[Any, float]:
     return kernel, time.process_time() - begin
 
 
-def _turn(kernel: Any, given: list[Any], out: Any, calls: int) -> float:
-    begin = time.process_time()
-    for _ in range(calls):
-        kernel(*given, out=out)
-    return (time.process_time() - begin) / calls
-
-
 def row(case: Case) -> str:
     """The two kernels beside each other."""
     extents = [size if place in case.known else tl.dim(f"d{place}", least=min(size, 3)) for place, size in enumerate(case.sizes)]
@@ -137,9 +128,8 @@ def row(case: Case) -> str:
     given = [rng.random([value_of(extent, {}) for extent in part.shape], "float32") for part in fixed.program.signature.inputs]
     out = fixed(*given)
     np.testing.assert_allclose(told(*given), out, rtol=1e-3, atol=1e-4)
-    calls = max(1, int(LEAST_SECONDS / max(_turn(fixed, given, out, 3), 1e-7)))
-    turns = [[_turn(kernel, given, out, calls) for kernel in (told, fixed)] for _ in range(TURNS)]
-    any_size, one_size = (statistics.median(column) * 1e6 for column in zip(*turns, strict=True))
+    taken = turns({"dims": lambda: told(*given, out=out), "literals": lambda: fixed(*given, out=out)}, time.process_time)
+    any_size, one_size = (statistics.median(taken[side]) * 1e6 for side in ("dims", "literals"))
     sizes = ", ".join(str(size) if place in case.known else f"*{size}*" for place, size in enumerate(case.sizes))
     return f"| {case.name} | {sizes} | {any_size:.4g} | {one_size:.4g} | {one_size / any_size:.2f} | {slow:.2f} | {quick:.2f} |"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tensorlang.codegen.calling.entry_table import HEADER, SPEC, array_field, axis_words, field, spec_word, word
+from tensorlang.codegen.calling.entry_table import HEADER, SPEC, array_field, axis_extent, axis_words, field, spec_word, word
 from tensorlang.codegen.runtime import exchange
 
 _MANAGED: Final = {"version": 0, "deleter": 16, "flags": 24}
@@ -41,22 +41,21 @@ extent:
 dim:
 {word("dim.value", "i64", "%dims", "%slot")}
   %unbound = icmp slt i64 %dim.value, 0
+  %single = icmp slt i64 %slot.2, 0
   br i1 %unbound, label %alone, label %other
 other:
-  %single = icmp slt i64 %slot.2, 0
   br i1 %single, label %compare, label %another
 another:
 {word("dim.other", "i64", "%dims", "%slot.2")}
   %unknown = icmp slt i64 %dim.other, 0
   br i1 %unknown, label %refuse, label %compare
 compare:
-  %expected = call i64 @extent(ptr %spec, i64 %axis, ptr %dims)
+{axis_extent("expected")}
   %agrees = icmp eq i64 %found, %expected
   br i1 %agrees, label %matches, label %refuse
 alone:
-  %one = icmp slt i64 %slot.2, 0
   %whole = icmp eq i64 %divisor, 1
-  %tells = and i1 %one, %whole
+  %tells = and i1 %single, %whole
   br i1 %tells, label %bind, label %refuse
 bind:
   %variable = sub i64 %found, %offset

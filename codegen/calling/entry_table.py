@@ -10,8 +10,8 @@ A table is a sequence of 64-bit words:
            itemsize, ndim, (offset, scale, slot, scale of another, its slot, divisor, least, most) for each axis
 
 where strides are in elements, of an argument that does not lie in C order; and an axis has the extent
-`(offset + scale * dims[slot] + ...) // divisor`, without a term where its slot is negative. The first dim is from `least` to `most`; an
-axis with one dim and the divisor 1 tells it.
+`(offset + scale * dims[slot] + ...) // divisor`, without a term where its slot is negative. An axis with one dim and the divisor 1 tells
+it, from `least` to `most`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ FIELDS: Final = {"data": 0, "ndim": 8, "shape": 16, "strides": 24, "dtype": 40, 
 WORDS: Final = (
     "function", "slow", "failed", "passed", "inputs", "outputs", "dims", "within", "workspace", "single", "share", "counter", "specs",
 )  # fmt: skip
-AXIS: Final = ("offset", "scale", "slot", "scale.2", "slot.2", "divisor", "least", "most")
+_OF_DIMS: Final = ("offset", "scale", "slot", "scale.2", "slot.2", "divisor")
+AXIS: Final = (*_OF_DIMS, "least", "most")
 TERMS: Final = 2
 """Dims in the extent of an axis, at most."""
 SPEC: Final = ("bound", "place", "dtype", "flags", "exchanged", "forbidden", "strides", "over", "itemsize", "ndim", "axes")
@@ -55,12 +56,17 @@ def axis_words() -> str:
     return "\n".join([f"  %axis.start = mul i64 %axis, {len(AXIS)}", *parts, *words])
 
 
+def axis_extent(name: str) -> str:
+    """IR that computes an extent from the words of its axis, and from the dims, which are bound."""
+    numbers = ", ".join(f"i64 %{part}" for part in _OF_DIMS)
+    return f"  %{name} = call i64 @extent({numbers}, ptr %dims)"
+
+
 def extents() -> str:
-    """`extent`: that of an axis of a spec whose dims are bound. One without a second term, or a divisor, is ready after as many tests."""
+    """`extent`: what `axis_extent` calls. One without a second term, or a divisor, is ready after as many tests."""
     return f"""
-define internal i64 @extent(ptr %spec, i64 %axis, ptr %dims) {{
+define internal i64 @extent({", ".join(f"i64 %{part}" for part in _OF_DIMS)}, ptr %dims) alwaysinline {{
 start:
-{axis_words()}
   %none = icmp slt i64 %slot, 0
   br i1 %none, label %constant, label %first
 constant:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tensorlang.codegen.calling.entry_table import extents, spec_word, word
+from tensorlang.codegen.calling.entry_table import axis_extent, axis_words, extents, spec_word, word
 from tensorlang.codegen.runtime import arrays
 
 MAX_VALUES: Final = 16
@@ -37,7 +37,8 @@ axes:
   %more = icmp slt i64 %axis, %ndim
   br i1 %more, label %extent, label %shaped
 extent:
-  %value = call i64 @extent(ptr %spec, i64 %axis, ptr %dims)
+{axis_words()}
+{axis_extent("value")}
   %negative = icmp slt i64 %value, 0
   br i1 %negative, label %drop, label %number
 number:

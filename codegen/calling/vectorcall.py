@@ -248,5 +248,5 @@ def _spec(
         numbers = [form.offset, *chain.from_iterable(terms), form.divisor]
         if not all(-(2**62) < number < 2**62 for number in numbers):
             return None
-        words += [*numbers, *limits.get(form.terms[0][0] if form.terms else "", (0, MAX_EXTENT))]
+        words += [*numbers, *limits.get(form.told or "", (0, MAX_EXTENT))]
     return _words(words)

@@ -55,8 +55,7 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
         first, step = _evenly(offsets)
         if step:
             fixed, moving, offsets = fixed + Polynomial({(): first}), Polynomial({(LANE,): step}), None
-    told = not reads and offsets is not None and element_of(offsets) != I32 and by_extents(frame, index)
-    beyond = lane_step(moving) if told else None
+    beyond = None if reads or offsets is None or element_of(offsets) == I32 else distance(frame, index, moving)
     apart = None if beyond is None else uniform(frame, beyond, value)
     start = uniform(frame, fixed.without_offset(), value)
     if offsets is not None and element_of(offsets) == I32:
@@ -76,10 +75,16 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
     return replace(access, owned=inside)
 
 
-def by_extents(frame: Frame, index: tuple[ir.Expr, ...]) -> bool:
-    """Are lanes as far apart as extents tell, each at another place of an axis, and not as a number in an index does?"""
+def distance(frame: Frame, index: tuple[ir.Expr, ...], moving: Polynomial) -> Polynomial | None:
+    """How far each lane is beyond the one before, where literals tell, or extents: then each is at another place of an axis.
+
+    None where lanes are not evenly apart, and where a number in an index tells how far, by which they may be the same.
+    """
+    step = lane_step(moving)
+    if step is None or step.constant is not None:
+        return step
     parts = (frame.space.polynomial(part).parted()[1] for part in index)
-    return not any(isinstance(classify(part), Varying) for part in parts)
+    return None if any(isinstance(classify(part), Varying) for part in parts) else step
 
 
 def _evenly(offsets: Value) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from tensorlang import ir
-from tensorlang.codegen.emission.access import Evaluate, by_extents, uniform
+from tensorlang.codegen.emission.access import Evaluate, distance, uniform
 from tensorlang.codegen.emission.affine import Polynomial, lane_step, number
 from tensorlang.codegen.emission.arithmetic import binary
 from tensorlang.codegen.emission.frame import Frame, Tile
@@ -61,10 +61,10 @@ def turned(frame: Frame, load: ir.Load, value: Evaluate) -> Value | None:
     if copy is None or not fits or place.own or place.dtype == BOOL or not _follows(load.index, tile.axis, frame.lane_axis):
         return None
     fixed, moving = frame.space.offset(load.index, place.shape).parted()
-    step, first = lane_step(moving), fixed - number(copy)
-    if step is None or not step.terms or abs(step.constant or tile.copies) < tile.copies:
+    step, first = distance(frame, load.index, moving), fixed - number(copy)
+    if step is None or (step.constant is not None and abs(step.constant) < tile.copies):
         return None
-    if (step.constant is None and not by_extents(frame, load.index)) or _is_written(frame, tile, load.buffer, first, step):
+    if _is_written(frame, tile, load.buffer, first, step):
         return None
     key = load.buffer.name, frozenset(first.terms.items()), frozenset(step.terms.items()), frame.lanes, first_lanes(frame)
     if key not in tile.turned:
@@ -84,16 +84,18 @@ def _follows(index: tuple[ir.Expr, ...], axis: str, lane: str) -> bool:
 
 def _is_written(frame: Frame, tile: Tile, buffer: ir.Buffer, first: Polynomial, step: Polynomial) -> bool:
     """May a copy write an element of the tile that begins there? Lanes that are apart by extents of dims have no elements in common."""
+    by = step.constant
+    lanes = (0,) if by is None else [by * lane for lane in range(1 - frame.lanes, frame.lanes)]
     for store in tile.stores:
         for written in store.buffers:
             if written.name != buffer.name:
                 continue
             fixed, moving = frame.space.offset(store.index, frame.places[written.name].shape).parted()
-            copy, by = frame.space.polynomial(ir.Axis(tile.axis)).constant or 0, step.constant
+            copy = frame.space.polynomial(ir.Axis(tile.axis)).constant or 0
             apart, alike = (first - (fixed - number(copy))).constant, _follows(store.index, tile.axis, frame.lane_axis)
             if apart is None or not alike or lane_step(moving) != step:
                 return True
-            if any(abs(apart + (by or 0) * lanes) < tile.copies for lanes in (range(1 - frame.lanes, frame.lanes) if by else (0,))):
+            if any(abs(apart + beside) < tile.copies for beside in lanes):
                 return True
     return False
 

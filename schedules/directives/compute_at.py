@@ -33,7 +33,7 @@ from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.mentions import mentions, parts_among
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import equations, in_scope
-from tensorlang.ir.traverse import axes_of, map_expressions, statements
+from tensorlang.ir.traverse import axes_of, map_expressions
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.legality.accesses import accesses_to
 from tensorlang.schedules.placement.hoisting import raised, unplaced
@@ -46,6 +46,7 @@ from tensorlang.schedules.rewriting.edit import (
     allocated_names,
     edit_loops,
     edit_stores,
+    loops,
     loops_on,
     path_to,
     path_to_loop,
@@ -164,8 +165,8 @@ class ComputeAt(Directive):
         inside = [part.loop for part in path_to_loop(nest, self.loop) if isinstance(part, For)]
         own = stage_of(self.loop) in place.own
         below = len(inside) > len(around) and inside[: len(around)] == around
-        along = all(_along(index, _loops_within(part)) for part in place.parts for store in stores(part) for index in store.index)
-        if below and along and not own and not place.conditions:
+        walked = ((store, {loop.loop for loop in loops(part)}) for part in place.parts for store in stores(part))
+        if below and all(_along(index, within) for store, within in walked for index in store.index) and not own and not place.conditions:
             return None
         implicit = is_implicit(nest, place) or (not place.buffers[0].shape and self.loop in around)
         if self.loop == around[-1]:
@@ -191,15 +192,19 @@ class ComputeAt(Directive):
 
     def _placed(self, nest: Nest, part: Stmt, spans: tuple[Span, ...], outer: tuple[For, ...]) -> Stmt:
         """The producer's nest over the region instead of the whole tensor."""
-        around = _loops_within(part)
+        around = {loop.loop for loop in loops(part)}
         spanned: dict[str, Span] = {}
         for store in stores(part):
             if store.stage not in (self.stage, f"{self.stage}.init"):
                 continue
             for index, span in zip(store.index, spans, strict=True):
-                found = _along(index, around)
-                part_of = None if found is None else Span(simplify(Binary("sub", span.base, found[1])), span.extent)
-                if found is None or part_of is None or spanned.setdefault(found[0], part_of) != part_of:
+                match _along(index, around):
+                    case name, begin:
+                        own = Span(simplify(Binary("sub", span.base, begin)), span.extent)
+                        fits = spanned.setdefault(name, own) == own
+                    case _:
+                        fits = False
+                if not fits:
                     raise Refusal(
                         "TL-S301",
                         f"the loops of {self.stage!r} are already scheduled; move it first, then schedule its loops",
@@ -215,11 +220,6 @@ class ComputeAt(Directive):
             return replace(loop, lo=lo, hi=hi)
 
         return edit_loops(part, lambda loop: loop.loop in spanned, rewrite)
-
-
-def _loops_within(part: Stmt) -> frozenset[str]:
-    """The names of the loops of a statement."""
-    return frozenset(loop.loop for loop in statements(part) if isinstance(loop, For))
 
 
 def _along(index: Expr, own: Collection[str]) -> tuple[str, Expr] | None:

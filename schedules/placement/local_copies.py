@@ -17,10 +17,10 @@ from tensorlang.ir.mentions import allocations
 from tensorlang.ir.names import unique
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import bounds, closure, in_scope, relation_names, renamed, sides
-from tensorlang.ir.traverse import axes_of, reads_data, substitute
+from tensorlang.ir.traverse import axes_of, substitute
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.dependences import repeated, runs, write_of
-from tensorlang.schedules.rewriting.edit import axis_names, extent_of, literal_extent, nested
+from tensorlang.schedules.rewriting.edit import axis_names, extent_of, is_fixed, literal_extent, nested
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +115,12 @@ def literal_shape(loops: Sequence[For], what: str) -> tuple[int, ...]:
 
 def known_shape(loops: Sequence[For], what: str) -> tuple[Expr, ...]:
     """The extents of the loops, which a call tells. Raises `Refusal` where one is another in some iteration of a loop further out."""
-    shape = tuple(map(extent_of, loops))
-    for loop, extent in zip(loops, shape, strict=True):
-        if axes_of(extent) or reads_data(extent):
+    for loop in loops:
+        if not is_fixed(loop):
             raise Refusal(
                 "TL-S204", f"{what} needs a fixed extent of {short(loop.loop)!r}, which it holds whole; split it first", loop=loop.loop
             )
-    return shape
+    return tuple(map(extent_of, loops))
 
 
 def fresh_buffer(nest: Nest, label: str) -> str:

@@ -31,7 +31,7 @@ from tensorlang.ir import (
 from tensorlang.ir.mentions import among, map_among, mentions, parts_among, positions
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import relation_names
-from tensorlang.ir.traverse import map_statements, statements, substatements, unless_empty
+from tensorlang.ir.traverse import axes_of, map_statements, reads_data, statements, substatements, unless_empty
 from tensorlang.schedules.directive import Refusal
 
 AUXILIARY: Final = (".init", ".load", ".store", ".add", ".prefetch")
@@ -234,6 +234,12 @@ def literal_extent(loop: For) -> int | None:
         return max(0, int(loop.hi.value) - int(loop.lo.value))
     extent = extent_of(loop)
     return max(0, int(extent.value)) if isinstance(extent, Const) else None
+
+
+def is_fixed(loop: For) -> bool:
+    """Do literals and dims tell the number of iterations, which is the same wherever the loop runs?"""
+    extent = extent_of(loop)
+    return not axes_of(extent) and not reads_data(extent)
 
 
 def is_filled(split: SplitRelation) -> bool:

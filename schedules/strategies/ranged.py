@@ -122,10 +122,12 @@ class Ranged:
 
     def _default_of(self, value: str) -> Config:
         """The default of a plan; it stores past the caches only what the plan for the least sizes does, since near caches may hold less."""
-        least = {} if value == ANY else self.planned(sizes_text(self.sizes[0])).default
         found = self.planned(value).default
-        past = [name for name in found if name.rpartition(".")[2] == STREAM and not least.get(name)]
-        return {**found, **dict.fromkeys(past, False)}
+        past = [name for name, chosen in found.items() if chosen and name.rpartition(".")[2] == STREAM]
+        if not past:
+            return found
+        least = {} if value == ANY else self.planned(sizes_text(self.sizes[0])).default
+        return {**found, **dict.fromkeys((name for name in past if not least.get(name)), False)}
 
     def _plan(self, value: str, config: Config | None = None) -> SizedPlan | None:
         """What a point of a plan's space comes to, or its default, which is remembered; None where its steps are refused here."""

@@ -16,28 +16,20 @@ has made a loop of its own. A tile without a loop inside stays as it is: it cost
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from tensorlang import ir
 from tensorlang.codegen.lowering.passes.remainders import counted
-from tensorlang.ir import Compare, Expr, For, If, Stmt, Store
+from tensorlang.ir import Compare, Expr, For, If, Stmt
 from tensorlang.ir.dtype import DType
-from tensorlang.ir.traverse import map_statements, statements, substatements
+from tensorlang.ir.traverse import map_statements
 from tensorlang.schedules.legality.code_size import instructions
-from tensorlang.schedules.rewriting.edit import literal_extent
+from tensorlang.schedules.rewriting.edit import edit_loops, literal_extent, loops, stores
 
 MOST_ADDED: Final = 2048
 """Instructions of all the versions of one tile together, but for the one that is there anyway."""
-
-
-class _Lanes(NamedTuple):
-    """How many lanes run, as an expression that is the same all through a tile, how many there are, and how many fill a register."""
-
-    number: Expr
-    most: int
-    register: int
 
 
 def vectors_counted(stmt: Stmt, lanes: Callable[[DType], int], scope: frozenset[str] = frozenset()) -> Stmt:
@@ -50,41 +42,29 @@ def vectors_counted(stmt: Stmt, lanes: Callable[[DType], int], scope: frozenset[
 
 def _versions(stmt: Stmt, lanes: Callable[[DType], int], scope: frozenset[str]) -> Stmt:
     """What runs where a tile is not whole, in versions; what is in it where its lanes are not counted in one way."""
-    found = set(_counted(stmt, lanes, scope))
-    tiles = {(count, most) for count, most, _ in found}
-    if len(tiles) == 1:
-        ((count, most),) = tiles
-        register = max(part.register for part in found)
+    found = {loop: told for loop in loops(stmt) if (told := _lanes_of(loop, scope)) is not None}
+    if len(set(found.values())) == 1:
+        number, most = next(iter(found.values()))
+        register = max(lanes(buffer.dtype) for loop in found for store in stores(loop) for buffer in store.buffers)
         widths = range(register, most, register)
         if _repeats(stmt) and instructions(stmt) * sum(widths) <= MOST_ADDED * most:
             made = stmt
             for width in reversed(widths):
-                made = If(Compare("le", count, ir.const(width)), _of_width(stmt, count, width, scope), made)
+                made = If(Compare("le", number, ir.const(width)), _of_width(stmt, width, scope), made)
             return made
     return vectors_counted(stmt, lanes, scope)
 
 
 def _repeats(stmt: Stmt) -> bool:
     """Is there a loop that is run through, so that the tile is worth versions?"""
-    return any(isinstance(part, For) and part.kind == "serial" and literal_extent(part) != 1 for part in statements(stmt))
+    return any(loop.kind == "serial" and literal_extent(loop) != 1 for loop in loops(stmt))
 
 
-def _of_width(stmt: Stmt, count: Expr, width: int, scope: frozenset[str]) -> Stmt:
+def _of_width(stmt: Stmt, width: int, scope: frozenset[str]) -> Stmt:
     """The tile with so many lanes, which are still asked for."""
-    if isinstance(stmt, For) and stmt.kind == "vector":
-        found = counted(stmt, scope)
-        return replace(stmt, hi=ir.const(width)) if found is not None and found[0] == count else stmt
-    return map_statements(stmt, lambda part: _of_width(part, count, width, scope))
+    return edit_loops(stmt, lambda loop: _lanes_of(loop, scope) is not None, lambda loop: replace(loop, hi=ir.const(width)))
 
 
-def _counted(stmt: Stmt, lanes: Callable[[DType], int], scope: frozenset[str]) -> Iterator[_Lanes]:
-    """How the lanes of each vector loop under a condition are counted."""
-    if isinstance(stmt, For) and stmt.kind == "vector":
-        found = counted(stmt, scope)
-        if found is not None:
-            yield _Lanes(
-                *found, max(lanes(buffer.dtype) for part in statements(stmt) if isinstance(part, Store) for buffer in part.buffers)
-            )
-        return
-    for part in substatements(stmt):
-        yield from _counted(part, lanes, scope)
+def _lanes_of(loop: For, scope: frozenset[str]) -> tuple[Expr, int] | None:
+    """How many lanes of a vector loop run, as an expression that is the same all through a tile, and at most; None where none tells."""
+    return counted(loop, scope) if loop.kind == "vector" else None

@@ -16,7 +16,8 @@ from typing import Final
 from tensorlang.ir import Axis, Binary, Const, For, Load, Param, Reducer
 from tensorlang.ir.linear import linear
 from tensorlang.ir.traverse import axes_of, loads_of, walk
-from tensorlang.schedules.strategies.analysis.stages import LoopGroup, StageInfo, is_fixed, is_literal, size, tensor_of
+from tensorlang.schedules.rewriting.edit import is_fixed
+from tensorlang.schedules.strategies.analysis.stages import LoopGroup, StageInfo, is_literal, size, tensor_of
 from tensorlang.system.lazy import cached_property
 
 LEAST_LANES: Final = 4

@@ -13,7 +13,7 @@ from tensorlang.ir.integers import ASSUMED_EXTENT
 from tensorlang.ir.linear import linear
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, loads_of, nodes, reads_data, walk
+from tensorlang.ir.traverse import axes_of, loads_of, nodes, walk
 from tensorlang.schedules.legality.accesses import accesses_to
 from tensorlang.schedules.rewriting.edit import extent_of, literal_extent, loops, path_to, stage_of, stores, stores_within
 from tensorlang.schedules.rewriting.quotients import is_quotient
@@ -251,12 +251,6 @@ def divisors(stage: StageInfo, loop: For, *, decided: bool = False) -> Iterator[
                 others = [form.constant, *(other for atom, other in form.terms.items() if atom != Axis(loop.loop))]
                 if factor is not None and not (decided and any(other % by for other in others)):
                     yield by // gcd(factor, by)
-
-
-def is_fixed(loop: For) -> bool:
-    """Do literals and dims tell the number of iterations, which is the same wherever the loop runs?"""
-    extent = extent_of(loop)
-    return not axes_of(extent) and not reads_data(extent)
 
 
 def tail_of(literal: bool, otherwise: Tail) -> Tail:

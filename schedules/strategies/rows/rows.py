@@ -35,7 +35,7 @@ from tensorlang.schedules.strategies.loops.around_lanes import planes_around, ro
 from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
 from tensorlang.schedules.strategies.loops.phases import MOST_PHASES, TOGETHER, Phases, vectorize_phases
 from tensorlang.schedules.strategies.loops.prefetching import DISTANCE, ask_ahead, leaps_across, operands_from_afar, prefetch_knob
-from tensorlang.schedules.strategies.loops.streaming import KNOB, stream, streams_by_default
+from tensorlang.schedules.strategies.loops.streaming import KNOB as STREAM, stream, streams_by_default
 from tensorlang.schedules.strategies.loops.thread_loop import outer_loop_knob, parallelize, seconds_in_lanes, worth_threads
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.lanes import lane_loop, longer_loop
@@ -190,7 +190,7 @@ class RowVectors:
             if self.planes:
                 found.append(Flag(f"{prefix}planes"))
             if self.streamed is not None:
-                found.append(Flag(f"{prefix}{KNOB}"))
+                found.append(Flag(f"{prefix}{STREAM}"))
             if self.far:
                 found.append(prefetch_knob(prefix, self.stage, self.vector))
         if self.threads > 1 and self.stage.outer:
@@ -221,7 +221,7 @@ class RowVectors:
             if self.planes:
                 config[f"{prefix}planes"] = self.beside
             if self.streamed is not None:
-                config[f"{prefix}{KNOB}"] = self.streamed
+                config[f"{prefix}{STREAM}"] = self.streamed
             if self.far:
                 config[f"{prefix}prefetch"] = DISTANCE if leaps_across(self.stage, self.vector, self.far) else 0
         if self.threads > 1 and self.stage.outer:
@@ -291,7 +291,7 @@ class RowVectors:
                     outermost = planes_around(s, self.stage.name, self.planes, inner, outermost)
                 if not (config.get(f"{prefix}phases") and vectorize_phases(s, inner, self.phases.count)):
                     refused = _too_much(s, Unroll(inner) if in_turn else Vectorize(inner))
-            if config.get(f"{prefix}{KNOB}"):
+            if config.get(f"{prefix}{STREAM}"):
                 stream(s, self.stage)
             if config.get(f"{prefix}prefetch"):
                 ask_ahead(s, reading, self.far, config[f"{prefix}prefetch"], self.extent, width)

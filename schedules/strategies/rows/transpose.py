@@ -30,7 +30,7 @@ from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, label, size, tail_of
 from tensorlang.schedules.strategies.descent import CODE_COST, descend
 from tensorlang.schedules.strategies.loops.prefetching import operands_from_afar
-from tensorlang.schedules.strategies.loops.streaming import KNOB, stream, streams_by_default
+from tensorlang.schedules.strategies.loops.streaming import KNOB as STREAM, stream, streams_by_default
 from tensorlang.schedules.strategies.loops.thread_loop import outer_loop_knob, parallelize, worth_threads
 from tensorlang.schedules.strategies.processor import Processor
 
@@ -162,7 +162,7 @@ class Transpose:
         if len(self._blocks) > 1:
             found.append(Choice(f"{prefix}block", self._blocks))
         if self.streamed is not None:
-            found.append(Flag(f"{prefix}{KNOB}"))
+            found.append(Flag(f"{prefix}{STREAM}"))
         if self.far:
             found.append(Choice(f"{prefix}prefetch", AHEAD))
         if self.threads > 1:
@@ -175,7 +175,7 @@ class Transpose:
         if len(self._blocks) > 1:
             config[f"{prefix}block"] = self.block
         if self.streamed is not None:
-            config[f"{prefix}{KNOB}"] = self.streamed
+            config[f"{prefix}{STREAM}"] = self.streamed
         if self.far:
             config[f"{prefix}prefetch"] = 0
         if self.threads > 1:
@@ -206,7 +206,7 @@ class Transpose:
         s.reorder(*rest, *tiles, write_i, read_i)
         s.vectorize(read_i)
         s.unroll(write_i)
-        if config.get(f"{prefix}{KNOB}"):
+        if config.get(f"{prefix}{STREAM}"):
             stream(s, self.stage)
         for operand in self.far if config.get(f"{prefix}prefetch") else ():
             if s.can("prefetch", operand, tiles[-1], config[f"{prefix}prefetch"]):

@@ -29,7 +29,7 @@ from tensorlang.schedules.strategies.analysis.sliding import SlidingReduction, i
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size, tail_of, tensor_of
 from tensorlang.schedules.strategies.loops.blocked_sums import TILE_BLOCK, accumulate_in_blocks
 from tensorlang.schedules.strategies.loops.epilogue import epilogue_knob, fuse_epilogue
-from tensorlang.schedules.strategies.loops.streaming import KNOB, may_stream, stream
+from tensorlang.schedules.strategies.loops.streaming import KNOB as STREAM, may_stream, stream
 from tensorlang.schedules.strategies.loops.thread_loop import (
     ThreadLoop,
     cheapest_thread_loop,
@@ -152,7 +152,7 @@ class Windows:
         if not self.window.slides_along_lanes:
             found.append(Choice("order", ["inside", "around"]))
         if self._may_stream:
-            found.append(Flag(KNOB))
+            found.append(Flag(STREAM))
         if self.threads > 1:
             found.append(outer_loop_knob())
         return tuple(found)
@@ -173,7 +173,7 @@ class Windows:
             loops = [ThreadLoop("outer", size(shared), 1)]
             fork = seconds_of_forks(self.machine.core, self.stage.turns)
             config["parallel"] = cheapest_thread_loop(loops, self.search.seconds(config), 0.0, self.threads, fork)
-        streamed = {KNOB: False} if self._may_stream else {}  # the model does not see what plain stores evict
+        streamed = {STREAM: False} if self._may_stream else {}  # the model does not see what plain stores evict
         return config | streamed | ({"epilogue": "fused"} if self.consumer else {})
 
     @property
@@ -191,7 +191,7 @@ class Windows:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
         outer = self.tile(s, config)
         fuse_epilogue(s, config, self.consumer)
-        if config.get(KNOB):
+        if config.get(STREAM):
             stream(s, self.stage)
         if alone and config.get("parallel") == "outer":
             parallelize(s, outer)
