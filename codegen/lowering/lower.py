@@ -75,7 +75,7 @@ def _lowered(nest: Nest, target: Target, watch: Callable[[str, Nest], None], ver
         ("guarded", settled_by_guards),
         ("in_ascending_order", in_ascending_order),
         ("interiors", lambda part: _within_limits(interiors(part, target.isa), part, target)),
-        ("carried", carried),
+        ("carried", lambda part: carried(part, target.lanes)),
         ("hoist_allocations", lambda part: replace(part, body=hoist_allocations(part.body))),
         ("rotated", lambda part: _within_limits(rotated(part), part, target)),
         ("tested_first", tested_first),

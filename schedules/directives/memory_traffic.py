@@ -72,7 +72,8 @@ class PrefetchRegion(Directive):
         buffer = found[0].buffer
         if self.tensor in allocated_names(loop):
             raise self._refusal("TL-S302", f"{self.tensor!r} exists only inside {short(self.loop)!r}; there is nothing to ask for ahead")
-        spans = region(nest, [(access.index, access.loops[len(outer) :]) for access in found], buffer.shape, [part.loop for part in outer])
+        moving = [access for access in found if self.loop in closure(nest, frozenset().union(*map(axes_of, access.index)))] or found
+        spans = region(nest, [(access.index, access.loops[len(outer) :]) for access in moving], buffer.shape, [part.loop for part in outer])
         still = not closure(nest, frozenset().union(*(axes_of(span.base) for span in spans))) & {self.loop}
         if not spans or (still and literal_extent(loop) not in (0, 1)):
             raise self._refusal(

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from tensorlang.ir import Nest
 from tensorlang.schedules.model.cycles import Cycles
 from tensorlang.schedules.model.footprints import scope
+from tensorlang.schedules.model.fused_rows import rows_apart
 from tensorlang.schedules.model.issue import issued
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.movement import CacheTraffic, Key, cache_geometries, cache_traffic, tlb_geometry
@@ -67,7 +68,7 @@ def estimated(parts: Sequence[Part], machine: Machine, beside: float = 0.0) -> E
     They may be a part of one, of which the rest touches so many bytes `beside` between two runs.
     """
     parts = tuple(parts)
-    top = scope(parts)
+    top = scope(rows_apart(parts))
     names = levels(machine)
     core = issued(parts, machine)
     sent = {

@@ -127,7 +127,7 @@ class BufferFootprint:
         )  # fmt: skip
 
     def joined(self, other: BufferFootprint) -> BufferFootprint:
-        """What either touches."""
+        """What either touches, in the runs of the one that touches more: ends of rows that stand apart are no runs of their own."""
         sides, dirty = [], max(self.dirty, other.dirty)
         for left, right, extent in zip(self.sides, other.sides, self.access.extents, strict=True):
             if self.writes != other.writes and (left.first + left.span <= right.first or right.first + right.span <= left.first):
@@ -140,8 +140,10 @@ class BufferFootprint:
         written = self.writes or other.writes
         streams = written and all(box.streams for box in (self, other) if box.writes)
         read = self.reads or other.reads
-        most, along = self.most + other.most, min(self.along, other.along)
-        return BufferFootprint(self.access, tuple(sides), read, written, streams and not read, self.place, self.name, dirty, most, along)
+        most, along, access, place = self.most + other.most, min(self.along, other.along), self.access, self.place
+        if other.most > self.most and other.access.runs[-1].bytes > access.runs[-1].bytes:
+            access, place = access._replace(runs=other.access.runs), other.place
+        return BufferFootprint(access, tuple(sides), read, written, streams and not read, place, self.name, dirty, most, along)
 
 
 def sets_used(units: Units, line: int, sets: int) -> float:

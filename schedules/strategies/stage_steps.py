@@ -90,7 +90,7 @@ class StageSteps:
             return nested and tile.schedule(s, config if name == self.main else self.defaults(name), alone=alone)
         prefix, rows = self._prefix(name), self.rows[name]
         if self.placements is not None:
-            rows = self.placements.rows_in(s, name)
+            rows = self.placements.rows_in(s, name, config)
         rows.schedule(s, {**rows.default(prefix), **config}, prefix, alone=alone)
         if self.placements is not None:
             self.placements.fuse(s, name, config)

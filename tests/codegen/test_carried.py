@@ -43,9 +43,44 @@ def test_every_element_is_what_it_was(first: Any, second: Any, lo: int, extent: 
     body: Stmt = For("j", ir.const(lo), ir.const(hi), Block(tuple(stores)))
     nest = Nest("s", (buffers["x"],), (buffers["s"], buffers["z"]), (), For("i", ir.const(1), ir.const(4), body))
     results = []
-    for program in (nest, carried(nest)):
+    for program in (nest, carried(nest, lambda _: 4)):
         rng = np.random.default_rng(3)
         arrays = {name: rng.integers(-50, 50, (4, EXTENT)) for name in "sxz"}
+        run_nest(program, arrays, {})
+        results.append(arrays)
+    for name in "sxz":
+        np.testing.assert_array_equal(results[0][name], results[1][name])
+
+
+@given(reads, reads, st.integers(1, 3), st.integers(0, 9), st.sampled_from([(4, 4), (16,), (2, 8)]), st.booleans())
+def test_every_element_of_rows_in_lanes_is_what_it_was(first: Any, second: Any, lo: int, extent: int, lanes: Any, both: bool) -> None:
+    """Two states of one statement or of two, whose rows run in few vectors."""
+    shape = (ir.const(16), ir.const(16))
+    buffers = {name: Buffer(name, shape, INT64, "argument") for name in "sxz"}
+    names = ("c", "j")[-len(lanes) :]
+    column = Axis("j") if len(lanes) == 1 else Binary("add", Binary("mul", ir.const(lanes[1]), Axis("c")), Axis("j"))
+
+    def value(found: Any, other: str) -> Expr:
+        total: Expr = column
+        for name, apart, _, chosen in found:
+            row = Binary("max", Binary("sub", Axis("i"), ir.const(abs(apart))), ir.const(0))
+            exact = Binary("sub", Axis("i"), ir.const(min(abs(apart), lo)))
+            load = Load(buffers[other if name == "s" and chosen else name], (row if abs(apart) == 5 else exact, column))
+            total = Binary("add", Binary("mul", ir.const(2), total), load)
+        return total
+
+    index, values = (Axis("i"), column), (value(first, "z"), value(second, "s"))
+    each = [Store(name, (buffers[name],), index, (own,)) for name, own in zip("sz", values, strict=True)]
+    stores = [Store("s", (buffers["s"], buffers["z"]), index, values)] if both else each
+    body: Stmt = Block(tuple(stores)) if len(stores) > 1 else stores[0]
+    for name, count in reversed(list(zip(names, lanes, strict=True))):
+        body = For(name, ir.const(0), ir.const(count), body, "vector" if name == "j" else "unroll")
+    loop = For("i", ir.const(lo), ir.const(min(lo + extent, 16)), body)
+    nest = Nest("s", (buffers["x"],), (buffers["s"], buffers["z"]), (), loop)
+    results = []
+    for program in (nest, carried(nest, lambda _: 4)):
+        rng = np.random.default_rng(3)
+        arrays = {name: rng.integers(-50, 50, (16, 16)) for name in "sxz"}
         run_nest(program, arrays, {})
         results.append(arrays)
     for name in "sxz":
@@ -59,6 +94,22 @@ def test_the_main_loop_of_a_recurrence_reads_nothing_that_it_wrote() -> None:
     read = {load.buffer.name for part in statements(loops[-1]) for expr in expressions(part) for load in loads_of(expr)}  # type: ignore[attr-defined]
     assert "a" in read
     assert "r" not in read
+
+
+def test_few_vectors_of_a_row_stay_in_registers_and_many_do_not() -> None:
+    """Down the columns, a row in lanes: of one vector each step would wait for the store of the one before."""
+    for columns, kept in ((16, True), (512, False)):
+        x = tl.placeholder((300, columns), name="x")
+        down = tl.recurrence((300, columns), lambda i, j, y, x=x: tl.select(i == 0, x[0, j], 0.1 * x[i, j] + 0.9 * y[i - 1, j]), name="d")
+        s = tl.Schedule(down)
+        s.vectorize(s.split("j", 16)[1])
+        stores = [part for part in statements(lower(s.nest, target("znver4")).body) if isinstance(part, Store)]
+        assert any(part.stage == "d.past" for part in stores) == kept
+        given = np.random.default_rng(0).random((300, columns), "float32")
+        wanted = given.astype("float64")
+        for i in range(1, 300):
+            wanted[i] = 0.1 * wanted[i] + 0.9 * wanted[i - 1]
+        np.testing.assert_allclose(tl.build(s)(given), wanted, rtol=1e-5)
 
 
 def run_lengths(values: Any) -> Any:

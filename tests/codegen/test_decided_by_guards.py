@@ -51,6 +51,19 @@ def test_a_sum_that_a_condition_bounds_decides(guard: Expr, place: Expr, word: s
 
 
 @pytest.mark.parametrize(
+    ("guard", "asked"),
+    [
+        (Compare("lt", index(C, J), index(C, 64)), False),  # 64 c + j < 64 c + 64
+        (Compare("lt", index(C, J), index(C, 63)), True),
+        (Compare("ge", index(C, J), index(C)), False),
+        (Compare("gt", index(C, J), index(C)), True),
+    ],
+)
+def test_a_condition_that_loops_decide_is_gone(guard: Expr, asked: bool) -> None:
+    assert ("if" in guarded_read(guard, index(C, J))) == asked
+
+
+@pytest.mark.parametrize(
     ("guard", "place", "word"),
     [
         (below(256, C, J, 129), of("mod", index(C, J, 130), 256), "%"),

@@ -45,7 +45,9 @@ def operands(outputs: Tensor, seed: int) -> list[np.ndarray[Any, Any]]:
 
 def point(strategy: ProgramStrategy, placements: Placements, **chosen: Any) -> dict[str, Any]:
     places = {f"{name}.at": chosen.get(name, WHOLE) for name in placements.places}
-    return placements.default(strategy._prefixes, {"strip": chosen.get("strip", 1), "slides": chosen.get("slides", False), **places})
+    return placements.default(
+        strategy._prefixes, {**placements.strips.of(chosen.get("strip", 1), slides=chosen.get("slides", False)), **places}
+    )
 
 
 @examples(2)
@@ -86,7 +88,7 @@ def test_windows_that_would_leave_the_caches_are_placed_otherwise_on_every_machi
 def test_a_sketch_of_tiles_in_groups_costs_what_the_schedule_does(program: Program, rows: int, columns: int, seed: int) -> None:
     strategy, placements = placed(program(rows, columns))
     (sampled,) = strategy.space.sample(np.random.default_rng(seed), 1)
-    own = {name: value for name, value in sampled.items() if name.endswith(".at") or name in ("strip", "slides")}
+    own = {name: value for name, value in sampled.items() if name.endswith(".at") or name in ("strip", "slides", "piece")}
     config = placements.default(strategy._prefixes, own)
     search = PlacementSearch(placements, strategy._parts, target("znver3"), 1)
     found = estimate(strategy.schedule(config).nest, target("znver3").core).seconds

@@ -19,7 +19,8 @@ from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.model.parts import paths
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.strategies import choose
-from tensorlang.schedules.strategies.placements.choices import INLINED, STRIP, WHOLE, Placements
+from tensorlang.schedules.strategies.analysis.stages import size
+from tensorlang.schedules.strategies.placements.choices import INLINED, STRIP, WHOLE, Group, Placements
 from tensorlang.schedules.strategies.placements.search import MOST_ASKED, PlacementSearch
 from tensorlang.schedules.strategies.program import ProgramStrategy
 from tests.draws import examples
@@ -89,8 +90,8 @@ def with_places(strategy: ProgramStrategy, **chosen: Any) -> dict[str, Any]:
     placements = strategy._placements
     assert placements is not None
     places = {f"{name}.at": chosen.get(name, WHOLE) for name in placements.places}
-    rows = {"strip": chosen.get("strip", placements.strips[0]), "slides": chosen.get("slides", False)}
-    return placements.default(strategy._prefixes, {**rows, **places})
+    cut = placements.strips.of(chosen.get("strip", 1), slides=chosen.get("slides", False))
+    return placements.default(strategy._prefixes, {**cut, **places})
 
 
 @examples(2)
@@ -171,7 +172,7 @@ def test_a_sketch_of_groups_costs_what_the_schedule_does(program: Callable[[int,
     strategy, placements = strategy_of(program(rows, columns))
     (sampled,) = strategy.space.sample(np.random.default_rng(seed), 1)
     config = placements.default(
-        strategy._prefixes, {name: value for name, value in sampled.items() if name.endswith(".at") or name in ("strip", "slides")}
+        strategy._prefixes, {name: value for name, value in sampled.items() if name.endswith(".at") or name in ("strip", "slides", "piece")}
     )
     search = PlacementSearch(placements, strategy._parts, target("znver3"), 1)
     found = estimate(strategy.schedule(config).nest, target("znver3").core).seconds
@@ -225,8 +226,19 @@ def test_stages_that_pay_in_strips_only_together_come_there(machine: str) -> Non
     assert default["gray.at"] == STRIP
     moved = [name for name, place in default.items() if name.endswith(".at") and place == STRIP]
     for place in (WHOLE, INLINED):
-        point = {**default, **dict.fromkeys(moved, place), "strip": 1, "slides": False}
+        point = {**default, **dict.fromkeys(moved, place)}
         assert seconds(default) < seconds(point)
+
+
+def test_a_short_last_strip_is_no_work_for_a_thread() -> None:
+    """Of 130 rows in strips of 128 one thread has nearly all: counted as two that are alike, two threads were given those."""
+    strategy, placements = strategy_of(sharpened(130, 700), threads=2)
+    search = strategy._placed(placements)
+    (name, *_), loop = placements.results, next(iter(placements.results.values()))[0]
+    rows = size(placements.loop(name))
+    for strip, share in ((rows - 2, (rows - 2) / rows), (rows // 2, 0.5), (8, math.ceil(math.ceil(rows / 8) / 2) * 8 / rows)):
+        shared = search._shared(1.0, Group(name, loop, strip, False, ("gray",)))
+        assert shared == pytest.approx(share, abs=0.01)
 
 
 def test_a_product_of_centred_rows_has_a_default() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,25 @@ def test_two_passes_and_a_transposition_share_a_strip(strips: int, threads: int)
     s = strategy.schedule({**point, "parallel": "outer"} if threads > 1 else point)
     assert not s.faults
     assert ("parallel j_o" in str(s) or "parallel turned.j_o" in str(s)) == (threads > 1)
+    computes_passes(s)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("piece", [64, 512])
+def test_what_goes_down_the_columns_is_cut_into_pieces_of_the_rows(piece: int, threads: int) -> None:
+    """The rows of a strip of `up` come in order: a strip of rows would need all of `down` each time, a piece of them needs a piece."""
+    strategy = choose(passes(), target("native"), threads=threads)
+    point = strategy.space.complete({**strategy.default, "piece": piece, "down.at": "strip", "up.at": "whole"})
+    assert strategy.space.contains(point)
+    s = strategy.schedule(point)
+    assert not s.faults
+    assert f"down: float32[600, {piece}]" in str(s)
+    around = re.search(r"(\w+ up\.j_o in .*\n)( *down: .*\n)", str(s))
+    assert around is not None and around.group(1).startswith("parallel" if threads > 1 else "for")
+    computes_passes(s)
+
+
+def computes_passes(s: tl.Schedule) -> None:
     given = np.random.default_rng(0).random((600, 1200), "float32")
     wanted = given.astype("float64")
     for i in range(1, 600):

@@ -12,6 +12,7 @@ import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.strategies import choose
+from tensorlang.schedules.strategies.rows.side_by_side import SideBySide
 from tests.machines import MACHINES
 
 
@@ -185,3 +186,33 @@ def test_small_products_beside_other_stages_have_an_element_in_each_lane() -> No
     found, clamped, want = tl.build(stiffness(301, 60))(u, corners, K), np.clip(corners, 0, 59), np.zeros(60)
     np.add.at(want, clamped, np.einsum("eak,ek->ea", K.astype(float), u[clamped]))
     np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("place", ["strip", "whole", "inlined"])
+@pytest.mark.parametrize("strip", [1, 4, 16])
+def test_pairs_beside_one_another_are_computed_where_they_are_read(place: str, strip: int) -> None:
+    """Two sums of looked up neighbours and their quotient: pairs in lanes, in a strip of rows of what reads them."""
+    h, w = 37, 130
+    x, table = tl.placeholder((h + 1, w), name="x"), tl.placeholder((40, 2), name="t")
+    root = tl.compute((h + 1, w), lambda i, j: tl.sqrt(x[i, j]), name="root")
+
+    def pair(i: Any, j: Any, c: Any) -> Any:
+        v = (root[i, j] + root[i + 1, j]) / 2
+        k = tl.cast(tl.clamp(v * 38, 0, 38), "int32")
+        return table[k, c] + v * table[k + 1, c]
+
+    pairs = tl.compute((h, w, 2), pair, name="pairs")
+    strategy: Any = choose(tl.compute((h, w), lambda i, j: pairs[i, j, 0] / pairs[i, j, 1], name="y"), target("native"), 1)
+    assert isinstance(strategy._rows["pairs"], SideBySide)
+    own = {"strip": strip, "pairs.blocks": strategy._rows["pairs"].lanes} if place == "strip" else {}
+    point = strategy.space.complete({**strategy.default, "pairs.at": place, **own})
+    s = strategy.schedule(point)
+    assert not s.faults
+    if place == "strip":
+        assert ("unroll c in range(2)" in str(s)) and f"pairs: float32[{strip}, 130, 2]" in str(s)
+    rng = np.random.default_rng(0)
+    a, t = rng.random((h + 1, w), "float32"), rng.random((40, 2), "float32") + 1
+    v = (np.sqrt(a[:-1]) + np.sqrt(a[1:])) / 2
+    k = np.clip(v * 38, 0, 38).astype("int32")
+    wanted = (t[k, 0] + v * t[k + 1, 0]) / (t[k, 1] + v * t[k + 1, 1])
+    np.testing.assert_allclose(tl.build(s)(a, t), wanted, rtol=1e-5)

@@ -59,7 +59,7 @@ def in_strips(strategy: ProgramStrategy, rows: int) -> dict[str, Any]:
     placements = strategy._placements
     assert placements is not None
     places = {f"{name}.at": STRIP if STRIP in own else own[0] for name, own in placements.places.items()}
-    return placements.default(strategy._prefixes, {"strip": rows, "slides": False, **places})
+    return placements.default(strategy._prefixes, {**placements.strips.of(rows), **places})
 
 
 @examples(4)

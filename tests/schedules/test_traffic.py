@@ -35,6 +35,16 @@ Y(X: float32[5, 40]) -> Y: float32[5, 40]
     check(s)
 
 
+def test_what_is_read_at_the_same_place_in_each_iteration_is_not_asked_for() -> None:
+    x = tl.placeholder((40, 64), name="X")
+    s = tl.Schedule(tl.compute((39, 64), lambda i, j: tl.select(i == 0, x[0, j], x[i + 1, j] + x[0, j]), name="Y"))
+    s.prefetch("X", "i", 3)
+    assert "prefetch X[i + 4," in str(s)
+    check(s)
+    first = tl.Schedule(tl.compute((39, 64), lambda i, j: x[0, j] * 2, name="Y"))
+    refused(first, "TL-S303", "does not move", "prefetch", "X", "i", 3)
+
+
 @pytest.mark.parametrize("shape", [(0, 3, 2), (2, 3, 0), (1, 1, 1), (7, 37, 5)])
 def test_prefetch_works_with_tiles_and_copies(shape: tuple[int, int, int]) -> None:
     s = tl.Schedule(matmul(*shape))

@@ -6,7 +6,8 @@
                                                         S[j] = now
                                                         past = now
 
-A recurrence that reads its past from memory waits in each step for the store of the step before to be found again. Right because one
+A recurrence that reads its past from memory waits in each step for the store of the step before to be found again: some nine cycles of a
+Zen 4. So is kept what an iteration computes in lanes, of few vectors: of more the steps wait side by side. Right because one
 statement of the loop writes the buffer, once in each iteration and one element further, so that what is k behind was written k iterations
 ago, or before the loop. It is read in the first iteration or lies between what that reads and what it writes, so the buffer has it.
 
@@ -19,14 +20,16 @@ unpredictable. Where the reads are proved inside their buffers whatever is chose
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Final
 
 from tensorlang import ir
 from tensorlang.algebra.rules import TRUE
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Block, Buffer, Call, Compare, Expr, For, If, Load, Nest, Select, Stmt, Store, allocate, block
+from tensorlang.ir.dtype import DType
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.names import unique
@@ -41,25 +44,32 @@ MOST_READS: Final = 4
 """Reads of a choice that are made before it at most."""
 SHORTEST: Final = 4
 """Iterations below which a loop carries nothing."""
+MOST_VECTORS: Final = 4
+"""Vectors of an iteration that are carried at most: as many steps of a few cycles wait side by side for one that goes through memory."""
 
 
-def carried(nest: Nest) -> Nest:
-    """The nest with what scalar loops carry in registers."""
+def carried(nest: Nest, lanes: Callable[[DType], int]) -> Nest:
+    """The nest with what loops carry in registers; a vector has so many `lanes` of a type."""
     taken = {buffer.name for buffer in (*nest.inputs, *nest.outputs, *allocations(nest.body))}
-    return replace(nest, body=_rewritten(nest.body, taken, ()))
+    return replace(nest, body=_rewritten(nest.body, taken, (), lanes))
 
 
-def _rewritten(stmt: Stmt, taken: set[str], facts: tuple[Expr, ...]) -> Stmt:
+def _rewritten(stmt: Stmt, taken: set[str], facts: tuple[Expr, ...], lanes: Callable[[DType], int]) -> Stmt:
     if not isinstance(stmt, For):
         inside = (*facts, stmt.cond) if isinstance(stmt, If) and stmt.orelse is None else facts
-        return map_statements(stmt, lambda part: _rewritten(part, taken, inside))
+        return map_statements(stmt, lambda part: _rewritten(part, taken, inside, lanes))
     if stmt.kind == "vector":
         return stmt
     within = (*facts, *facts_of(stmt))
-    stores = _stores(stmt.body)
+    across, body = _in_lanes(stmt.body) if stmt.kind == "serial" else ((), stmt.body)
+    stores = _stores(body)
     extent = literal_extent(stmt)
     if stores is None or (stmt.kind == "serial" and extent is not None and extent < SHORTEST):
-        return map_statements(stmt, lambda part: _rewritten(part, taken, within))
+        return map_statements(stmt, lambda part: _rewritten(part, taken, within, lanes))
+    if across:
+        elements = prod(literal_extent(loop) or 0 for loop in across)
+        few = all(elements <= MOST_VECTORS * lanes(buffer.dtype) for store in stores for buffer in store.buffers)
+        return _carrying(stmt, stores, taken, across) if few else stmt
     read = [part for store in stores for part in _read_before(store, taken, within)]
     temporaries = [part.buffers[0] for part in read if part.buffers[0].memory == "register" and not part.buffers[0].shape]
     loop = replace(stmt, body=block(*read))
@@ -70,10 +80,27 @@ def _around(stmt: Stmt, buffers: Sequence[Buffer]) -> Stmt:
     return allocate(tuple(dict.fromkeys(buffers)), stmt)
 
 
+def _in_lanes(stmt: Stmt) -> tuple[tuple[For, ...], Stmt]:
+    """The loops over the lanes of an iteration, vectors beside one another, and what they do; none where it is something else."""
+    loops, body = list[For](), stmt
+    while isinstance(body, For) and body.lo == ir.const(0) and (extent := literal_extent(body)) is not None:
+        if body.kind not in ("unroll", "vector") and extent != 1:
+            break
+        loops.append(body)
+        body = body.body
+    return (tuple(loops), body) if loops and loops[-1].kind == "vector" else ((), stmt)
+
+
+def _inside(across: Sequence[For], stmt: Stmt) -> Stmt:
+    for loop in reversed(across):
+        stmt = replace(loop, body=stmt)
+    return stmt
+
+
 def _stores(stmt: Stmt) -> list[Store] | None:
     """The plain stores that the body of a loop is, or None."""
     parts = stmt.body if isinstance(stmt, Block) else (stmt,)
-    stores = [part for part in parts if isinstance(part, Store) and part.reducer is None and len(part.buffers) == 1]
+    stores = [part for part in parts if isinstance(part, Store) and part.reducer is None]
     return stores if len(stores) == len(parts) else None
 
 
@@ -117,49 +144,54 @@ def _with(expr: Expr, values: dict[Expr, Expr]) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """The reads of what a store wrote in iterations before, by how many."""
+    """The reads of what a store wrote to one of its buffers in iterations before, by how many."""
 
     store: Store
+    target: Buffer
     reads: dict[Expr, int]
     depth: int
 
 
-def _carrying(loop: For, stores: Sequence[Store], taken: set[str]) -> Stmt:
-    """The loop with the past of its stores in registers."""
-    pasts = [past for store in stores if (past := _past(loop, store, stores)) is not None]
+def _carrying(loop: For, stores: Sequence[Store], taken: set[str], across: tuple[For, ...] = ()) -> Stmt:
+    """The loop with the past of its stores, in the lanes of the loops `across`, in registers."""
+    every = [(store, buffer) for store in stores for buffer in store.buffers]
+    pasts = [past for store, buffer in every if (past := _past(loop, store, buffer, stores)) is not None]
     if not pasts:
         return loop
+    shape, lane = tuple(ir.const(literal_extent(part) or 0) for part in across), tuple(Axis(part.loop) for part in across)
     body, before, buffers, after = list(stores), list[Stmt](), list[Buffer](), list[Stmt]()
     for past in pasts:
-        own = [Buffer(unique("past", taken), (), past.store.buffers[0].dtype, "register") for _ in range(past.depth + 1)]
-        stage, (target,) = f"{past.store.stage}.past", past.store.buffers
-        values: dict[Expr, Expr] = {load: Load(own[distance], ()) for load, distance in past.reads.items()}
+        own = [Buffer(unique("past", taken), shape, past.target.dtype, "register") for _ in range(past.depth + 1)]
+        stage, now = f"{past.store.stage}.past", Load(own[0], lane)
+        values: dict[Expr, Expr] = {load: Load(own[distance], lane) for load, distance in past.reads.items()}
         rest: list[Store] = []
         for part in body:
             new = replace(part, values=tuple(_with(value, values) for value in part.values))
-            if part.buffers == (target,):
-                rest.append(Store(stage, (own[0],), (), new.values))
-                new = replace(new, values=(Load(own[0], ()),))
+            if past.target in part.buffers:
+                place = part.buffers.index(past.target)
+                rest.append(Store(stage, (own[0],), lane, (new.values[place],)))
+                new = replace(new, values=(*new.values[:place], now, *new.values[place + 1 :]))
             rest.append(new)
         body = rest
         for distance in range(1, past.depth + 1):
             at: dict[str, Expr] = {loop.loop: Binary("sub", loop.lo, ir.const(distance))}
             index = tuple(simplify(substitute(part, at)) for part in past.store.index)
-            before.append(Store(stage, (own[distance],), (), (Load(target, index),)))
-        after += [Store(stage, (own[distance],), (), (Load(own[distance - 1], ()),)) for distance in range(past.depth, 0, -1)]
+            before.append(_inside(across, Store(stage, (own[distance],), lane, (Load(past.target, index),))))
+        after += [Store(stage, (own[distance],), lane, (Load(own[distance - 1], lane),)) for distance in range(past.depth, 0, -1)]
         buffers += own
     start = block(*before)
     test = simplify(Compare("lt", loop.lo, loop.hi))
     if test != TRUE:
         start = If(test, start)
-    return allocate(tuple(buffers), block(start, replace(loop, body=block(*body, *after))))
+    steps = (_inside(across, part) for part in (*body, *after))
+    return allocate(tuple(buffers), block(start, replace(loop, body=block(*steps))))
 
 
-def _past(loop: For, store: Store, stores: Sequence[Store]) -> _Past | None:
+def _past(loop: For, store: Store, target: Buffer, stores: Sequence[Store]) -> _Past | None:
     """What a store reads of its own buffer from iterations before, all of it unconditionally; None where that is not known."""
-    (target,), axis = store.buffers, Axis(loop.loop)
+    axis, written = Axis(loop.loop), [buffer for part in stores for buffer in part.buffers]
     moving = [linear(part).terms.get(axis) if loop.loop in axes_of(part) else 0 for part in store.index]
-    if sum(part.buffers == (target,) for part in stores) != 1 or sorted(map(str, moving)) != ["0"] * (len(moving) - 1) + ["1"]:
+    if written.count(target) != 1 or sorted(map(str, moving)) != ["0"] * (len(moving) - 1) + ["1"]:
         return None
     if any(loop.loop in axes_of(atom) for part in store.index for atom in linear(part).terms if atom != axis):
         return None
@@ -174,7 +206,7 @@ def _past(loop: For, store: Store, stores: Sequence[Store]) -> _Past | None:
             near = all(form.is_constant and (form.constant == 0 or at == place) for at, form in enumerate(apart))
             if near and 1 <= distance <= FARTHEST:
                 reads[load] = distance
-    return _Past(store, reads, max(reads.values())) if reads else None
+    return _Past(store, target, reads, max(reads.values())) if reads else None
 
 
 def _unconditional(expr: Expr) -> Iterator[Load]:

@@ -21,8 +21,10 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.codegen.lowering.passes.known import Known, of_axes
 from tensorlang.codegen.lowering.passes.questions import is_question
 from tensorlang.ir import Binary, Compare, Const, Expr, For, If, Nest, Stmt, Store
+from tensorlang.ir.dtype import INT64
 from tensorlang.ir.traverse import (
     axes_of,
+    dtype_of,
     expressions,
     map_own_expressions,
     map_statements,
@@ -39,8 +41,8 @@ def settled_by_guards(nest: Nest) -> Nest:
 
 
 def _asks(stmt: Stmt) -> bool:
-    stores = (part for part in statements(stmt) if isinstance(part, Store))
-    return any(_of_axes_alone(node) for part in stores for expr in expressions(part) for node in nodes(expr))
+    asking = (part for part in statements(stmt) if isinstance(part, Store | If))
+    return any(_of_axes_alone(node) for part in asking for expr in expressions(part) for node in nodes(expr))
 
 
 def _of_axes_alone(node: Expr) -> bool:
@@ -53,6 +55,8 @@ def _settled(stmt: Stmt, known: Known) -> Stmt:
         case For():
             inside = known.inside(stmt)
             return map_statements(stmt, lambda part: _settled(part, inside))
+        case If(cond, then, None) if _decided(cond, known) == TRUE:
+            return _settled(then, known)
         case If(cond, then, orelse):
             made = _settled(then, known.under(of_axes(cond)))
             other = None if orelse is None else _settled(orelse, known.under(of_axes(negated(cond))))
@@ -69,7 +73,7 @@ def _decided(expr: Expr, known: Known) -> Expr:
             return node
         match node:
             case Compare():
-                return {(1, 1): TRUE, (0, 0): FALSE}.get(known.bounds.values(node), node)
+                return {(1, 1): TRUE, (0, 0): FALSE}.get(known.bounds.values(node), _compared(node, known))
             case Binary("mod", left, Const(by)):
                 ends = known.interval(left)
                 turns = None if ends is None or inf in map(abs, ends) or ends[0] // by != ends[1] // by else ends[0] // by
@@ -81,3 +85,14 @@ def _decided(expr: Expr, known: Known) -> Expr:
 
     new = rewrite(expr, side)
     return expr if new is expr else simplify(new)
+
+
+def _compared(node: Compare, known: Known) -> Expr:
+    """A comparison that the difference of its sides decides: `16 i + j < 16 i + 16`."""
+    if node.op not in ("lt", "le", "gt", "ge") or dtype_of(node.left) != INT64:
+        return node
+    least, most = known.interval(Binary("sub", node.left, node.right)) or (-inf, inf)
+    lesser, other = (most < 0, least >= 0) if node.op in ("lt", "ge") else (most <= 0, least > 0)
+    if not lesser and not other:
+        return node
+    return TRUE if lesser == (node.op in ("lt", "le")) else FALSE

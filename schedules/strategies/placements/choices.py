@@ -26,7 +26,7 @@ from tensorlang.schedules.directives.store_at import StoreAt
 from tensorlang.schedules.model.produced import MOST_READS
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
+from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.spaces.space import Space
 from tensorlang.schedules.strategies.analysis.fusion import DEEP, owner
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, readers, size, tail_of, tensor_of
@@ -34,8 +34,10 @@ from tensorlang.schedules.strategies.loops.phases import TOGETHER
 from tensorlang.schedules.strategies.loops.thread_loop import of_threads
 from tensorlang.schedules.strategies.placements.contractions import PlacedContraction
 from tensorlang.schedules.strategies.placements.reads import Reads
+from tensorlang.schedules.strategies.placements.strips import Strips
 from tensorlang.schedules.strategies.placements.windows import PlacedWindow
 from tensorlang.schedules.strategies.rows.rows import RowVectors
+from tensorlang.schedules.strategies.rows.side_by_side import SideBySide
 from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy
 from tensorlang.schedules.strategies.rows.transpose import Transpose
 from tensorlang.system.lazy import cached_property
@@ -45,19 +47,15 @@ STRIP: Final = "strip"
 WHOLE: Final = "whole"
 FUSED: Final = "fused"
 """In the tiles from which its one reader is computed."""
-STRIPS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
-"""Rows of a strip that are worth trying."""
-PLACEABLE: Final = RowVectors | PlacedWindow | PlacedContraction | Transpose
+PLACEABLE: Final = RowVectors | SideBySide | PlacedWindow | PlacedContraction | Transpose
 """The ways to run a stage that can be placed."""
-PIECE: Final = 256
-"""Elements that count as a row where strips are cut from the loop of the lanes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """A stage that is computed in strips of a loop, and the stages computed for each strip, readers before what they read.
 
-    `inside`: loops of the result around `loop` that none of these follows, which move into the strip.
+    `inside`: loops of the result around `loop` that none of these follows, or along which they are in order, which move into the strip.
     """
 
     result: str
@@ -118,18 +116,19 @@ class Placements:
         results = {name: loops for name, loops in results.items() if loops and name not in parts}
         return cls(stages, rows, places, found, results) if results else None
 
+    @cached_property
+    def _reads(self) -> Reads:
+        return Reads(self.stages)
+
     # What can be chosen -------------------------------------------------------------------------------------------------------
 
     def space(self, prefixes: Mapping[str, str]) -> Space:
-        """Rows of a strip and whether they slide, for all strips alike, then the knobs of each stage, those of its rows with a prefix."""
+        """How strips are cut, then the knobs of each stage, those of its rows with a prefix."""
         stages = (knob for name, prefix in prefixes.items() for knob in self._knobs(name, prefix))
         tiles = (rows.footprints(prefixes[name]) for name, rows in self.rows.items() if isinstance(rows, PlacedContraction))
-        space = Space((Sizes("strip", self.strips), Flag("slides"), *stages), footprints=tuple(part for found in tiles for part in found))
-        space = space.where(lambda c: not c["slides"] or c["strip"] > 1, "strips of one row slide anyhow")
-        space = space.where(
-            lambda c: c["strip"] == self.strips[0] or any(c[f"{name}.at"] == STRIP for name in self.places),
-            "rows of strips are chosen where there are some",
-        )
+        space = Space((*self.strips.knobs, *stages), footprints=tuple(part for found in tiles for part in found))
+        for holds, label in self.strips.constraints(lambda c: any(c[f"{name}.at"] == STRIP for name in self.places)):
+            space = space.where(holds, label)
         for name, prefix in prefixes.items():
             rows = self.rows[name]
             for holds, label in rows.constraints(prefix) if isinstance(rows, PlacedWindow | PlacedContraction) else ():
@@ -147,10 +146,14 @@ class Placements:
         return (Choice(f"{name}.at", {place: opened[place] for place in self.places[name]}),)
 
     @cached_property
-    def strips(self) -> tuple[int, ...]:
-        """The rows that strips may have."""
-        most = max(size(self.loop(name)) for name in self.results)
-        return tuple(count for count in STRIPS if count == 1 or count < most)
+    def strips(self) -> Strips:
+        """The knobs of all strips."""
+        rows, pieces = ([size(self.loop(name)) for name in self.results if self._cuts_lanes(name) == cut] for cut in (False, True))
+        return Strips(max(rows, default=0), max(pieces, default=0))
+
+    def _cuts_lanes(self, result: str) -> bool:
+        """Are the strips of a stage pieces of its rows?"""
+        return self.loop(result).loop == _lanes(self.rows[result])
 
     def default(self, prefixes: Mapping[str, str], chosen: Mapping[str, Any]) -> dict[str, Any]:
         """The point with the places and strips that are `chosen`, and the default of each stage's rows."""
@@ -165,7 +168,7 @@ class Placements:
 
     def plan(self, config: Mapping[str, Any]) -> PlacementPlan | None:
         """The groups of a point; None where a stage would be computed in strips of several stages, or of one that cannot have any."""
-        key = tuple(config[name] for name in ("strip", "slides", *(f"{stage}.at" for stage in self.places)))
+        key = tuple(config[name] for name in (*self.strips.none, *(f"{stage}.at" for stage in self.places)))
         if key not in self._plans:
             self._plans[key] = self._plan(config)
         return self._plans[key]
@@ -204,14 +207,14 @@ class Placements:
                 return True
 
     def _group(self, result: str, members: tuple[str, ...], config: Mapping[str, Any]) -> Group:
-        """What is computed in the strips of a stage; those of the lanes' own loop have `PIECE` elements for each row of the others."""
-        loop, lanes = self.loop(result), _lanes(self.rows[result])
-        rows = config["strip"] * (PIECE if loop.loop == lanes else 1)
+        """What is computed in the strips of a stage."""
+        loop, pieces = self.loop(result), self._cuts_lanes(result)
         before = [other.loop for other in self.stages[result].outer]
-        inside = (other for other in before[: before.index(loop.loop)] if other not in self.results[result])
+        around, followed = before[: before.index(loop.loop)], self.results[result]
+        inside = (other for other in around if other not in followed or self._reads.recurs(result, other))
         tiled = any(isinstance(self.rows[name], PlacedContraction) for name in (result, *members))  # of one row there are no tiles
-        slides = config["slides"] and loop.loop != lanes and not tiled
-        return Group(result, loop.loop, min(rows, size(loop)), slides, members, tuple(inside))
+        slides = not pieces and not tiled and config["slides"]
+        return Group(result, loop.loop, min(config["piece" if pieces else "strip"], size(loop)), slides, members, tuple(inside))
 
     def holder(self, stage: str, place: Callable[[str], str]) -> str | None:
         """The one stage in whose strips another one is read, by the places of others; None where that is several, or has no strips."""
@@ -263,19 +266,24 @@ class Placements:
         if config.get(f"{name}.at") == FUSED:
             s.attempt(ReverseComputeInline(self.readers[name][0]))
 
-    def rows_in(self, s: Schedule, name: str) -> RowStrategy:
+    def rows_in(self, s: Schedule, name: str, config: Mapping[str, Any]) -> RowStrategy:
         """The rows of a stage as they stand: where strips are cut from the loop of its lanes, this is what is left of it."""
-        rows, loops = self.rows[name], s.loops(name)
+        rows, loops, plan = self.rows[name], s.loops(name), self.plan(config) or PlacementPlan()
+        if isinstance(rows, PlacedWindow):
+            return replace(rows, slides=any(group.slides and name in group.members for group in plan.groups))
         if isinstance(rows, Transpose):
             return rows.standing(s)
         lanes = _lanes(rows)
-        if not isinstance(rows, RowVectors) or lanes is None or lanes in loops:
+        if not isinstance(rows, RowVectors | SideBySide) or lanes is None or lanes in loops:
             return rows
-        return replace(rows, run=None, phases=TOGETHER, vector=find_loop(s.nest, next(loop for loop in loops if loop == f"{lanes}_i")))
+        rest = find_loop(s.nest, next(loop for loop in loops if loop == f"{lanes}_i"))
+        return replace(rows, across=rest) if isinstance(rows, SideBySide) else replace(rows, run=None, phases=TOGETHER, vector=rest)
 
 
 def _lanes(rows: RowStrategy) -> str | None:
     """The loop whose iterations become lanes."""
+    if isinstance(rows, SideBySide):
+        return rows.across.loop
     return rows.vector.loop if isinstance(rows, RowVectors | PlacedWindow | PlacedContraction) and rows.vector is not None else None
 
 

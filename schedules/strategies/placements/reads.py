@@ -69,7 +69,7 @@ class Reads:
         times = {loop.loop: sum(any(loop.loop in axes for axes in read) for read in reads) for loop in info.outer if size(loop) > 1}
         most = max(times.values(), default=0)
         followed = [loop for loop, count in times.items() if count == most > 0]
-        first = sorted(followed, key=lambda loop: (loop == lanes, self.recurs(name, loop), not self.has_halo(name, loop)))[:1]
+        first = sorted(followed, key=lambda loop: (self.recurs(name, loop), loop == lanes, not self.has_halo(name, loop)))[:1]
         return (*first, *(loop for loop in followed if loop not in first))
 
 

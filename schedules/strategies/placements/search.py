@@ -23,11 +23,13 @@ from tensorlang.schedules.strategies.descent import Alternatives, descend
 from tensorlang.schedules.strategies.loops.thread_loop import seconds_of_forks
 from tensorlang.schedules.strategies.placements.choices import FUSED, INLINED, STRIP, WHOLE, Group, Placements
 from tensorlang.schedules.strategies.placements.contractions import PlacedContraction
+from tensorlang.schedules.strategies.placements.strips import ROWS
 from tensorlang.schedules.strategies.placements.windows import PlacedWindow
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.planes import beside
 from tensorlang.schedules.strategies.rows.reordered import joined
 from tensorlang.schedules.strategies.rows.rows import RowVectors
+from tensorlang.schedules.strategies.rows.side_by_side import SideBySide
 from tensorlang.schedules.strategies.rows.transpose import Transpose
 from tensorlang.system.lazy import cached_property
 
@@ -66,8 +68,8 @@ class PlacementSearch:
             for order in ((FUSED, WHOLE), (FUSED, STRIP, WHOLE), (STRIP, WHOLE), (FUSED, INLINED, WHOLE))
         ]
         starts = [start for at, start in enumerate(starts) if start not in starts[:at]]
-        first = {"strip": min(self.placements.strips, key=lambda rows: abs(rows - FIRST)), "slides": False}
-        steps = [*map(self._places, reversed(list(places))), self._together, self._strips]
+        first = self.placements.strips.of(FIRST)
+        steps = [*map(self._places, reversed(list(places))), self._together, self._strips, self._pieces]
         found = [
             descend(self.repaired({**first, **{f"{name}.at": place for name, place in start.items()}}), [*steps, *steps], self.seconds)
             for start in starts
@@ -88,9 +90,11 @@ class PlacementSearch:
                 place[name] = WHOLE
             if place[name] == STRIP and self.placements.holder(name, place.__getitem__) is None:
                 place[name] = WHOLE
-        strips = STRIP in place.values()
-        rows, slides = (config["strip"], config["slides"] and config["strip"] > 1) if strips else (self.placements.strips[0], False)
-        return {"strip": rows, "slides": slides, **{f"{name}.at": value for name, value in place.items()}}
+        own = {**config, **(self.placements.strips.none if STRIP not in place.values() else {})}
+        cut = {name: own[name] for name in self.placements.strips.none}
+        if cut.get("strip") == 1:
+            cut["slides"] = False
+        return {**cut, **{f"{name}.at": value for name, value in place.items()}}
 
     def _places(self, name: str) -> Alternatives:
         """Elsewhere; the first stage that comes to strips tells how many rows these have."""
@@ -109,11 +113,14 @@ class PlacementSearch:
 
     def _moved(self, config: Mapping[str, Any], names: Sequence[str], place: str) -> Iterator[Mapping[str, Any]]:
         first = place == STRIP and not any(config[f"{name}.at"] == STRIP for name in self.placements.places)
-        for rows in self.placements.strips if first else (config["strip"],):
-            yield self.repaired({**config, "strip": rows, **{f"{name}.at": place for name in names}})
+        for cut in map(self.placements.strips.of, ROWS) if first else ({},):
+            yield self.repaired({**config, **cut, **{f"{name}.at": place for name in names}})
 
     def _strips(self, config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-        return (self.repaired({**config, "strip": rows, "slides": slides}) for rows in self.placements.strips for slides in (False, True))
+        return (self.repaired({**config, **cut}) for cut in self.placements.strips.all())
+
+    def _pieces(self, config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        return (self.repaired({**config, **cut}) for cut in self.placements.strips.other_pieces())
 
     # What it costs ----------------------------------------------------------------------------------------------------------
 
@@ -168,15 +175,14 @@ class PlacementSearch:
         return self._inlined[inlined]
 
     def _shared(self, seconds: float, group: Group) -> float:
-        if self.threads == 1 or not self.placements.stages[group.result].outer:
+        """What a group takes that threads share: the busiest one has so many of the strips, the last of which may be short."""
+        info = self.placements.stages[group.result]
+        if self.threads == 1 or not info.outer:
             return seconds
-        trips = (
-            math.ceil(size(self.placements.loop(group.result)) / group.rows)
-            if group.members
-            else size(self.placements.stages[group.result].outer[0])
-        )
-        forks = seconds_of_forks(self.machine.core, self.placements.stages[group.result].turns)
-        return min(seconds, seconds * math.ceil(trips / self.threads) / trips + forks)
+        most = size(self.placements.loop(group.result)) if group.members else size(info.outer[0])
+        rows = group.rows if group.members else 1
+        share = min(1.0, math.ceil(math.ceil(most / rows) / self.threads) * rows / most)
+        return min(seconds, seconds * share + seconds_of_forks(self.machine.core, info.turns))
 
     def _sketch(self, group: Group, written_in: frozenset[str]) -> Sketch | None:
         """The loops of a group; None where the regions of its members cannot be told, or what is inlined is too much to be counted."""
@@ -264,6 +270,8 @@ class PlacementSearch:
         elif isinstance(rows, Transpose):
             if not (group.slides and name == group.result):  # others stand between its rows, one by one
                 rows.sketch(sketch)
+        elif isinstance(rows, SideBySide):
+            rows.sketch(sketch, rows.lanes)
         elif isinstance(rows, RowVectors) and rows.vector is not None and any(loop.name == rows.vector.loop for loop in sketch.loops):
             if name not in self._vectors:
                 self._vectors[name] = rows.default()["vectors"]

@@ -33,12 +33,16 @@ from tensorlang.system.lazy import cached_property
 
 @dataclass(frozen=True)
 class PlacedWindow:
-    """A sliding window that is computed where a placement says; `plain` is the program before it is scheduled."""
+    """A sliding window that is computed where a placement says; `plain` is the program before it is scheduled.
+
+    In strips that slide (`slides`) its rows come one by one.
+    """
 
     window: SlidingReduction
     machine: Processor
     threads: int
     plain: tuple[Part, ...] = field(repr=False)
+    slides: bool = False
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Processor, threads: int, plain: tuple[Part, ...]) -> PlacedWindow | None:
@@ -114,7 +118,7 @@ class PlacedWindow:
                 assert window.row is not None
                 strip = trip_bound(window.row.outer)
                 rows = min(own.get("rows", 1), most[-1])
-                own["rows"] = 1 if config.get("slides") and not alone else rows if strip is None else _even(rows, strip)
+                own["rows"] = 1 if self.slides and not alone else rows if strip is None else _even(rows, strip)
             tile = Windows(window, self.machine, 1, self.plain, placed=True).tile(s, own)
             outermost = tile if outermost in {loop.loop for loop in stage.loops} else outermost  # or that of the strips
         if alone and config.get(f"{prefix}parallel") == "outer":

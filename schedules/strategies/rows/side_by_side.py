@@ -23,7 +23,7 @@ inside reads everything again. Written out inside, all copies share what is load
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -94,8 +94,9 @@ class SideBySide:
     def _counts(self) -> tuple[int, ...]:
         return (self.rows.lanes,) if self.stage.reduced else (self.rows.lanes // 2, self.rows.lanes)
 
-    def _order(self, outer: str, inner: str) -> list[str]:
-        kept = [loop.loop for loop in self.stage.outer if loop not in (self.across, *self.inside)]
+    def _order(self, outer: str, inner: str, present: Collection[str]) -> list[str]:
+        """The loops that are there in their order: an iteration of another stage may be all of some."""
+        kept = [loop.loop for loop in self.stage.outer if loop not in (self.across, *self.inside) and loop.loop in present]
         return [*kept, outer, *(loop.loop for loop in (*self.stage.reduced, *self.inside)), inner]
 
     def _sums_in_rows(self, plain: Sequence[Part]) -> tuple[Part, ...]:
@@ -107,14 +108,18 @@ class SideBySide:
 
     def _sketched(self, plain: Sequence[Part], lanes: int) -> tuple[Part, ...]:
         sketch = Sketch.of(plain, self.stage.name)
+        self.sketch(sketch, lanes)
+        return numbered(sketch.parts())
+
+    def sketch(self, sketch: Sketch, lanes: int) -> None:
+        """Take the steps on a sketch of the stage."""
         outer, inner = sketch.split(self.across.loop, lanes, lanes)
-        sketch.reorder(*self._order(outer, inner))
+        sketch.reorder(*self._order(outer, inner, [loop.name for loop in sketch.loops]))
         for loop in self.inside:
             sketch.mark(loop.loop, "unroll")
         sketch.mark(inner, "vector")
         if self.stage.reduced:
             sketch.accumulate(outer, loads=False)
-        return numbered(sketch.parts())
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
         """How many blocks stand side by side; 0: lanes inside of them, by the knobs of rows."""
@@ -132,7 +137,7 @@ class SideBySide:
     def _cut(self, s: Schedule, lanes: int) -> str:
         """So many blocks in lanes, their elements written out; the outermost loop."""
         outer, inner = s.split(self.across.loop, lanes, "peel")
-        order = self._order(outer, inner)
+        order = self._order(outer, inner, s.loops(self.stage.name))
         s.reorder(*order)
         if self.stage.reduced:
             accumulate_in_blocks(s, self.stage.store, outer, [loop.loop for loop in self.stage.reduced], BLOCK)
