@@ -33,6 +33,7 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "fork": (0, 1),
     "streams": (1, 1024),
     "kept": (0, 10),
+    "together": (1, 1024),
     "issue": (0.1, 1e3), "arithmetic": (1e-3, 1e3), "loads": (1e-3, 1e3), "stores": (1e-3, 1e3), "shuffles": (1e-3, 1e3),
     "divisions": (1e-4, 1e3), "roots": (1e-4, 1e3), "gathers": (1e-3, 1e4), "narrow": (1, 64), "units": (0, 64),
     "window": (1, 1e5),

@@ -96,7 +96,7 @@ class Machine:
     resources add up, 1 where none overlaps and infinity where all do (the ECM model has loads wait for the lines of L1 on Intel's cores,
     and everything overlap on AMD's); `registers`: vectors that code can name; `fork`: seconds in which a parallel loop begins on all
     threads and ends; `streams`: places in different pages that the prefetchers follow at once; `kept`: the share of the last cache beyond
-    which nothing is found again, since others use it too.
+    which nothing is found again, since others use it too; `together`: how many times as much as one core several move from memory.
     """
 
     name: str
@@ -115,6 +115,7 @@ class Machine:
     fork: float = 4e-6
     streams: float = 32.0
     kept: float = 0.8
+    together: float = 4.0
 
     def lanes(self, bits: int) -> int:
         """How many elements of so many bits fill a vector register."""

@@ -15,7 +15,7 @@ from tensorlang.autotune.task import placeholders
 from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.faults import unforeseen
-from tensorlang.schedules.model.estimate import estimate
+from tensorlang.schedules.model.estimate import Estimate, estimate
 from tensorlang.schedules.model.parts import paths
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.strategies import choose
@@ -237,8 +237,11 @@ def test_a_short_last_strip_is_no_work_for_a_thread() -> None:
     (name, *_), loop = placements.results, next(iter(placements.results.values()))[0]
     rows = size(placements.loop(name))
     for strip, share in ((rows - 2, (rows - 2) / rows), (rows // 2, 0.5), (8, math.ceil(math.ceil(rows / 8) / 2) * 8 / rows)):
-        shared = search._shared(1.0, Group(name, loop, strip, False, ("gray",)))
-        assert shared == pytest.approx(share, abs=0.01)
+        group = Group(name, loop, strip, False, ("gray",))
+        assert search._shared(Estimate(1.0, "arithmetic", {"memory": 0.0}), group) == pytest.approx(share, abs=0.01)
+        core = search.machine.core
+        busy = Estimate(1.0, "memory", {"memory": core.memory.bandwidth * core.hertz})  # all the time
+        assert search._shared(busy, group) >= max(share, 1 / min(2, core.together))
 
 
 def test_a_product_of_centred_rows_has_a_default() -> None:

@@ -14,7 +14,7 @@ from itertools import permutations
 from typing import Any, Final
 
 from tensorlang.ir.traverse import axes_of, reads_data
-from tensorlang.schedules.model.estimate import estimated
+from tensorlang.schedules.model.estimate import Estimate, estimated
 from tensorlang.schedules.model.parts import Part, statements
 from tensorlang.schedules.model.produced import computed_at, inlined
 from tensorlang.schedules.model.sketch import Sketch, numbered
@@ -37,6 +37,8 @@ FIRST: Final = 32
 """Rows of the strips that the search begins with."""
 STRIPS_OF: Final = "{}_strips"
 """What sketches call the loop over the strips of a loop."""
+ONE_WAY: Final = 4.0
+"""The exponent by which what each of several threads does and what memory sends to all of them add up, as `overlap` is that of one core."""
 MOST_ASKED: Final = 6000
 """Stages whose cost is asked for, each in each group, before the best point so far is taken: some five seconds."""
 
@@ -152,12 +154,12 @@ class PlacementSearch:
             self._known[key] = math.inf if sketch is None else self._shared(self._alone(sketch), group)
         return self._known[key]
 
-    def _alone(self, sketch: Sketch) -> float:
+    def _alone(self, sketch: Sketch) -> Estimate:
         """What a group takes by itself, between two runs of which the others touch the operands and results that it does not."""
         parts = numbered(sketch.parts())
         touched = {access.buffer.name for statement in statements(parts) for access in statement.accesses}
         beside = sum(size for name, size in self._arguments.items() if name not in touched)
-        return estimated(parts, self.machine.core, beside).seconds
+        return estimated(parts, self.machine.core, beside)
 
     @cached_property
     def _arguments(self) -> dict[str, float]:
@@ -174,15 +176,21 @@ class PlacementSearch:
             self._inlined[inlined] = found
         return self._inlined[inlined]
 
-    def _shared(self, seconds: float, group: Group) -> float:
-        """What a group takes that threads share: the busiest one has so many of the strips, the last of which may be short."""
-        info = self.placements.stages[group.result]
+    def _shared(self, alone: Estimate, group: Group) -> float:
+        """What a group takes that threads share.
+
+        The busiest one has so many of the strips, the last of which may be short; and what comes from memory comes to all by one way.
+        """
+        info, seconds = self.placements.stages[group.result], alone.seconds
         if self.threads == 1 or not info.outer:
             return seconds
         most = size(self.placements.loop(group.result)) if group.members else size(info.outer[0])
         rows = group.rows if group.members else 1
         share = min(1.0, math.ceil(math.ceil(most / rows) / self.threads) * rows / most)
-        return min(seconds, seconds * share + seconds_of_forks(self.machine.core, info.turns))
+        core = self.machine.core
+        memory = alone.bytes["memory"] / (core.memory.bandwidth * core.hertz * min(self.threads, core.together))
+        both = ((seconds * share) ** ONE_WAY + memory**ONE_WAY) ** (1 / ONE_WAY)
+        return min(seconds, float(both) + seconds_of_forks(core, info.turns))
 
     def _sketch(self, group: Group, written_in: frozenset[str]) -> Sketch | None:
         """The loops of a group; None where the regions of its members cannot be told, or what is inlined is too much to be counted."""
