@@ -142,7 +142,7 @@ class BufferFootprint:
         read = self.reads or other.reads
         most, along, access, place = self.most + other.most, min(self.along, other.along), self.access, self.place
         if other.most > self.most and other.access.runs[-1].bytes > access.runs[-1].bytes:
-            access, place = access._replace(runs=other.access.runs), other.place
+            access, place = access.over(access.terms, other.access.runs), other.place
         return BufferFootprint(access, tuple(sides), read, written, streams and not read, place, self.name, dirty, most, along)
 
 

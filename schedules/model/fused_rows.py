@@ -28,17 +28,22 @@ def rows_apart(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 def _apart(loop: Loop) -> Loop:
     body = rows_apart(loop.body)
-    share = max(_shares(loop, body), default=0.0)
+    return _outer_apart(loop if body == loop.body else loop._replace(body=body))
+
+
+def _outer_apart(loop: Loop) -> Loop:
+    """The loop with its own rows apart, and the rows of these; what is inside is done."""
+    share = max(_shares(loop), default=0.0)
     if loop.trips * share <= NEAR:
-        return loop if body == loop.body else loop._replace(body=body)
+        return loop
     rows = ROWS_OF.format(loop.name)
-    inner = loop._replace(trips=1 / share, body=tuple([_divided(part, loop.name, rows, share) for part in body]))
-    return _apart(Loop(rows, loop.trips * share, loop.kind, (inner,)))
+    inner = loop._replace(trips=1 / share, body=tuple([_divided(part, loop.name, rows, share) for part in loop.body]))
+    return _outer_apart(Loop(rows, loop.trips * share, loop.kind, (inner,)))
 
 
-def _shares(loop: Loop, body: tuple[Part, ...]) -> Iterator[float]:
+def _shares(loop: Loop) -> Iterator[float]:
     """The parts of a row that an iteration goes on in some tensor."""
-    for statement in statements(body):
+    for statement in statements(loop.body):
         for access in statement.accesses:
             own = [terms[loop.name] for terms in access.terms if loop.name in terms]
             if len(own) > 1:
@@ -63,6 +68,4 @@ def _over(terms: Terms, name: str, rows: str, share: float) -> Terms:
     if size / share <= period * NEAR and period < math.inf:  # a row of it, or the part of one
         found[name] = Term(coefficient, math.inf, told)
         return found if size / share * NEAR >= period else {**found, rows: Term(coefficient / share, period, told)}
-    if period < math.inf:
-        return {**found, name: terms[name]}
-    return {**found, name: terms[name], rows: Term(coefficient / share, period, told)}
+    return terms if period < math.inf else {**terms, rows: Term(coefficient / share, period, told)}

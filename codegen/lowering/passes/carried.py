@@ -36,7 +36,7 @@ from tensorlang.ir.names import unique
 from tensorlang.ir.traverse import axes_of, children, map_statements, reads_data, rewrite, substitute, walk
 from tensorlang.schedules.legality.accesses import facts_of
 from tensorlang.schedules.legality.in_bounds import sides_left
-from tensorlang.schedules.rewriting.edit import literal_extent
+from tensorlang.schedules.rewriting.edit import literal_extent, nested
 
 FARTHEST: Final = 4
 """Iterations that a value is carried over at most."""
@@ -89,12 +89,6 @@ def _in_lanes(stmt: Stmt) -> tuple[tuple[For, ...], Stmt]:
         loops.append(body)
         body = body.body
     return (tuple(loops), body) if loops and loops[-1].kind == "vector" else ((), stmt)
-
-
-def _inside(across: Sequence[For], stmt: Stmt) -> Stmt:
-    for loop in reversed(across):
-        stmt = replace(loop, body=stmt)
-    return stmt
 
 
 def _stores(stmt: Stmt) -> list[Store] | None:
@@ -176,14 +170,14 @@ def _carrying(loop: For, stores: Sequence[Store], taken: set[str], across: tuple
         for distance in range(1, past.depth + 1):
             at: dict[str, Expr] = {loop.loop: Binary("sub", loop.lo, ir.const(distance))}
             index = tuple(simplify(substitute(part, at)) for part in past.store.index)
-            before.append(_inside(across, Store(stage, (own[distance],), lane, (Load(past.target, index),))))
+            before.append(nested(across, Store(stage, (own[distance],), lane, (Load(past.target, index),))))
         after += [Store(stage, (own[distance],), lane, (Load(own[distance - 1], lane),)) for distance in range(past.depth, 0, -1)]
         buffers += own
     start = block(*before)
     test = simplify(Compare("lt", loop.lo, loop.hi))
     if test != TRUE:
         start = If(test, start)
-    steps = (_inside(across, part) for part in (*body, *after))
+    steps = (nested(across, part) for part in (*body, *after))
     return allocate(tuple(buffers), block(start, replace(loop, body=block(*steps))))
 
 

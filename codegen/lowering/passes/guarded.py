@@ -73,7 +73,8 @@ def _decided(expr: Expr, known: Known) -> Expr:
             return node
         match node:
             case Compare():
-                return {(1, 1): TRUE, (0, 0): FALSE}.get(known.bounds.values(node), _compared(node, known))
+                told = {(1, 1): TRUE, (0, 0): FALSE}.get(known.bounds.values(node))
+                return _compared(node, known) if told is None else told
             case Binary("mod", left, Const(by)):
                 ends = known.interval(left)
                 turns = None if ends is None or inf in map(abs, ends) or ends[0] // by != ends[1] // by else ends[0] // by

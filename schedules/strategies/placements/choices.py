@@ -89,6 +89,7 @@ class Placements:
     places: Mapping[str, tuple[str, ...]]
     readers: Mapping[str, tuple[str, ...]]
     results: Mapping[str, tuple[str, ...]]
+    reads: Reads = field(compare=False, repr=False)
     _plans: dict[tuple[Any, ...], PlacementPlan | None] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -114,11 +115,7 @@ class Placements:
         reads, placed = Reads(stages), {name for name, own in places.items() if STRIP in own}
         results = {name: reads.strip_loops(name, placed, _lanes(rows[name])) for name in stages}
         results = {name: loops for name, loops in results.items() if loops and name not in parts}
-        return cls(stages, rows, places, found, results) if results else None
-
-    @cached_property
-    def _reads(self) -> Reads:
-        return Reads(self.stages)
+        return cls(stages, rows, places, found, results, reads) if results else None
 
     # What can be chosen -------------------------------------------------------------------------------------------------------
 
@@ -211,7 +208,7 @@ class Placements:
         loop, pieces = self.loop(result), self._cuts_lanes(result)
         before = [other.loop for other in self.stages[result].outer]
         around, followed = before[: before.index(loop.loop)], self.results[result]
-        inside = (other for other in around if other not in followed or self._reads.recurs(result, other))
+        inside = (other for other in around if other not in followed or self.reads.recurs(result, other))
         tiled = any(isinstance(self.rows[name], PlacedContraction) for name in (result, *members))  # of one row there are no tiles
         slides = not pieces and not tiled and config["slides"]
         return Group(result, loop.loop, min(config["piece" if pieces else "strip"], size(loop)), slides, members, tuple(inside))
@@ -268,8 +265,9 @@ class Placements:
 
     def rows_in(self, s: Schedule, name: str, config: Mapping[str, Any]) -> RowStrategy:
         """The rows of a stage as they stand: where strips are cut from the loop of its lanes, this is what is left of it."""
-        rows, loops, plan = self.rows[name], s.loops(name), self.plan(config) or PlacementPlan()
+        rows, loops = self.rows[name], s.loops(name)
         if isinstance(rows, PlacedWindow):
+            plan = self.plan(config) or PlacementPlan()
             return replace(rows, slides=any(group.slides and name in group.members for group in plan.groups))
         if isinstance(rows, Transpose):
             return rows.standing(s)

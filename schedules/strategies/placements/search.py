@@ -92,8 +92,8 @@ class PlacementSearch:
                 place[name] = WHOLE
             if place[name] == STRIP and self.placements.holder(name, place.__getitem__) is None:
                 place[name] = WHOLE
-        own = {**config, **(self.placements.strips.none if STRIP not in place.values() else {})}
-        cut = {name: own[name] for name in self.placements.strips.none}
+        none = self.placements.strips.none
+        cut = {name: config[name] for name in none} if STRIP in place.values() else dict(none)
         if cut.get("strip") == 1:
             cut["slides"] = False
         return {**cut, **{f"{name}.at": value for name, value in place.items()}}
