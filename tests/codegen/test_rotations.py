@@ -10,8 +10,10 @@ import pytest
 import tensorlang as tl
 from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import target
-from tensorlang.ir import If, Nest
-from tensorlang.ir.traverse import reads_data, statements
+from tensorlang.ir import Binary, If, Nest
+from tensorlang.ir.traverse import nodes, reads_data, statements
+from tensorlang.ops.convolution import conv2d
+from tensorlang.schedules.strategies import choose
 
 
 def rolled(rows: int, columns: int, *, back: bool = False) -> Any:
@@ -50,6 +52,41 @@ def test_rows_of_hardly_a_vector_do_not_ask(columns: int) -> None:
     s = tl.Schedule(rolled(4, columns))
     s.vectorize(s.split("j", 16)[1])
     assert not asked(lower(s.nest, target("znver4")))
+
+
+def asks(nest: Nest) -> bool:
+    """Does anything ask for lanes one way and another?"""
+    return any(isinstance(part, If) and part.orelse is not None for part in statements(nest.body))
+
+
+@pytest.mark.parametrize("columns", [56, 100])
+def test_digits_of_a_fused_loop_are_one_number_in_memory(columns: int) -> None:
+    """Rows of 56 in vectors of 16 asked whether one begins anew, which took a convolution by 1 x 1 twenty times as long."""
+    X = tl.placeholder((8, 33, columns), name="X")
+    s = tl.Schedule(tl.compute(X.shape, lambda c, i, j: 2 * X[c, i, j], name="Y"))
+    s.vectorize(s.split(s.fuse("i", "j"), 16)[1])
+    assert not asks(lower(s.nest, target("znver4")))
+
+
+def test_digits_that_other_rows_are_read_by_do_ask() -> None:
+    """Rows of 56 of a picture that has 58 columns are apart in memory."""
+    X = tl.placeholder((35, 58), name="X")
+    s = tl.Schedule(tl.compute((33, 56), lambda i, j: 2 * X[i + 1, j + 1], name="Y"))
+    s.vectorize(s.split(s.fuse("i", "j"), 16)[1])
+    assert asks(lower(s.nest, target("znver4")))
+    x = np.random.default_rng(0).random((35, 58), "float32")
+    np.testing.assert_array_equal(tl.build(s)(x), 2 * x[1:34, 1:57])
+
+
+@pytest.mark.parametrize("name", ["znver4", "cascadelake", "x86-64-v3"])
+@pytest.mark.parametrize(("channels", "side"), [(64, 56), (256, 28), (32, 112)])
+def test_a_convolution_by_1x1_has_no_tiles_that_ask(name: str, channels: int, side: int) -> None:
+    x, w = tl.placeholder((1, channels, side, side), name="x"), tl.placeholder((64, channels, 1, 1), name="w")
+    machine = target(name)
+    strategy = choose(conv2d(x, w), machine, threads=1)
+    nest = lower(strategy.schedule(strategy.default).nest, machine)
+    conditions = (part.cond for part in statements(nest.body) if isinstance(part, If))
+    assert not [cond for cond in conditions if any(isinstance(node, Binary) and node.op == "mod" for node in nodes(cond))]
 
 
 def test_what_is_written_round_is_what_numpy_writes() -> None:

@@ -7,6 +7,9 @@
 
 Where loops tell where that is, `quotients` and `interiors` have decided it before; here data do, as a shift that is an operand, and each
 vector asks. Where the last of its places is inside, or the first of one that goes backwards, none before it went round.
+
+The digits of a fused loop, as of `C[i // 56, i % 56]` with rows of 56, are no such rows: in memory they are one number again, whose lanes
+are neighbours everywhere.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from functools import reduce
 from typing import Final, NamedTuple
 
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Nest, Stmt, const
+from tensorlang.ir import Axis, Binary, Buffer, Compare, Const, Expr, For, If, Load, Nest, Stmt, Store, const
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.linear import linear
 from tensorlang.ir.traverse import axes_of, dtype_of, expressions, map_expressions, map_statements, nodes, rewrite, statements, substitute
@@ -63,14 +66,42 @@ def _round(part: Binary, vector: For, factor: int) -> _Round:
 def _remainders(vector: For) -> Iterator[tuple[Binary, int]]:
     """The remainders in which neighbouring lanes are neighbours, of more places than twice the lanes, and which way they go."""
     width = linear(Binary("sub", vector.hi, vector.lo)).constant
-    for inner in statements(vector.body):
-        for expr in expressions(inner):
-            for node in nodes(expr):
-                if not isinstance(node, Binary) or node.op != "mod" or dtype_of(node) != INT64 or vector.loop in axes_of(node.right):
-                    continue
-                few = isinstance(node.right, Const) and node.right.value < 2 * width
-                terms = linear(node.left).terms
-                factor = terms.get(Axis(vector.loop), 0)
-                others = any(vector.loop in axes_of(atom) for atom in terms if atom != Axis(vector.loop))
-                if abs(factor) == 1 and not others and not few:
-                    yield node, factor
+    for node in dict.fromkeys(node for index, shape in _accesses(vector.body) for node in _open(index, shape)):
+        if dtype_of(node) != INT64 or vector.loop in axes_of(node.right):
+            continue
+        few = isinstance(node.right, Const) and node.right.value < 2 * width
+        terms = linear(node.left).terms
+        factor = terms.get(Axis(vector.loop), 0)
+        others = any(vector.loop in axes_of(atom) for atom in terms if atom != Axis(vector.loop))
+        if abs(factor) == 1 and not others and not few:
+            yield node, factor
+
+
+def _accesses(body: Stmt) -> Iterator[tuple[tuple[Expr, ...], tuple[Expr, ...]]]:
+    """The indices of elements that are read and written, each with the extents in memory."""
+    for inner in statements(body):
+        if isinstance(inner, Store):
+            yield from ((inner.index, buffer.in_memory) for buffer in inner.buffers)
+        loads = (node for expr in expressions(inner) for node in nodes(expr) if isinstance(node, Load))
+        yield from ((load.index, load.buffer.in_memory) for load in loads if isinstance(load.buffer, Buffer))
+
+
+def _open(index: tuple[Expr, ...], shape: tuple[Expr, ...]) -> Iterator[Binary]:
+    """The remainders in an index that no quotient of the same beside them makes whole again in memory."""
+    strides: list[Expr] = [const(1)]
+    for extent in reversed(shape[1:]):
+        strides.append(simplify(Binary("mul", strides[-1], extent)))
+    parts = [(linear(part).terms, stride) for part, stride in zip(index, reversed(strides), strict=True)]
+    quotients = {
+        (atom.left, atom.right): (factor, stride)
+        for terms, stride in parts
+        for atom, factor in terms.items()
+        if isinstance(atom, Binary) and atom.op == "floordiv"
+    }
+    for part, (terms, stride) in zip(index, parts, strict=True):
+        for node in nodes(part):
+            if isinstance(node, Binary) and node.op == "mod":
+                factor, apart = quotients.get((node.left, node.right), (0, stride))
+                closed = isinstance(node.right, Const) and apart == simplify(Binary("mul", stride, node.right))
+                if not (closed and factor and factor == terms.get(node)):
+                    yield node
