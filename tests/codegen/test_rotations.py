@@ -68,6 +68,13 @@ def test_digits_of_a_fused_loop_are_one_number_in_memory(columns: int) -> None:
     assert not asks(lower(s.nest, target("znver4")))
 
 
+def test_a_number_that_all_lanes_read_has_no_digits() -> None:
+    X, S = tl.placeholder((61,), name="X"), tl.placeholder((), name="S")
+    x = np.random.default_rng(0).random(61, "float32")
+    scaled = tl.build(tl.compute((61,), lambda i: X[i] * S[()] + 0.25))
+    np.testing.assert_allclose(scaled(x, np.array(3, np.float32)), x * 3 + 0.25, rtol=1e-6)
+
+
 def test_digits_that_other_rows_are_read_by_do_ask() -> None:
     """Rows of 56 of a picture that has 58 columns are apart in memory."""
     X = tl.placeholder((35, 58), name="X")

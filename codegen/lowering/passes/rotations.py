@@ -91,7 +91,7 @@ def _open(index: tuple[Expr, ...], shape: tuple[Expr, ...]) -> Iterator[Binary]:
     strides: list[Expr] = [const(1)]
     for extent in reversed(shape[1:]):
         strides.append(simplify(Binary("mul", strides[-1], extent)))
-    parts = [(linear(part).terms, stride) for part, stride in zip(index, reversed(strides), strict=True)]
+    parts = [(linear(part).terms, stride) for part, stride in zip(index, strides[len(index) - 1 :: -1], strict=True)] if index else []
     quotients = {
         (atom.left, atom.right): (factor, stride)
         for terms, stride in parts
