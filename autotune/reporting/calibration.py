@@ -28,6 +28,8 @@ _TITLES = {
     "memory.bandwidth": "bandwidth of memory",
     "memory.latency": "latency of memory",
     "memory.streaming": "streaming stores",
+    "memory.both": "reads and streaming stores at once",
+    "together": "memory of all threads by that of one",
     "pages.size": "page of an array",
     "pages.entries": "pages in the TLB",
     "pages.walk": "page walk",

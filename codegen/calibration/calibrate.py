@@ -9,6 +9,7 @@ from typing import Final
 from tensorlang.codegen.calibration.figures import Figure, believed, figures
 from tensorlang.codegen.calibration.probes import Bench
 from tensorlang.codegen.calibration.rounds import Budget, measure
+from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import target
 from tensorlang.codegen.target.cores import shipped
 from tensorlang.schedules.model.machine import Machine
@@ -36,7 +37,7 @@ def calibrate(seconds: float = SECONDS) -> Calibration:
     """Measure this machine in about so many seconds: nothing is begun after them."""
     here, budget = target("native"), Budget(seconds)
     before = shipped(here)
-    found = figures(before, measure(Bench(here, before).probes(), budget), _huge())
+    found = figures(before, measure(Bench(here, before).probes(), budget), _huge(), get_threads())
     machine, told = believed(before, found)
     count = sum(not figure.why for figure in told)
     source = f"measured here, {count} of {len(told)} figures that can be; the others: {before.source}"

@@ -13,10 +13,18 @@ from typing import Any, Final
 
 from tensorlang.codegen.calibration.probes import PAGE, PAGES
 from tensorlang.schedules.model.machine import Machine
+from tensorlang.schedules.model.window import together
 
 FAR: Final = 5.0
 """How many times as much, or as little, as what ships may be believed."""
-FURTHER: Final[Mapping[str, float]] = {"hertz": 2.5, "fork": 30.0, "pages.size": 1024.0, "pages.walk": 20.0}
+FURTHER: Final[Mapping[str, float]] = {
+    "hertz": 2.5,
+    "fork": 30.0,
+    "pages.size": 1024.0,
+    "pages.walk": 20.0,
+    "memory.both": 64.0,
+    "together": 64.0,
+}
 """The same for single figures."""
 TOLERANCE: Final = 1.05
 """By how much a level may seem faster than the one before it: nobody measures better."""
@@ -24,10 +32,12 @@ HALF: Final = 0.5
 """The share of a walk beyond which pages are more than a TLB translates."""
 DIGITS: Final = 3
 NOT: Final = "not measured twice alike"
+MOST_BOTH: Final = 64.0
+"""The exponent from which on neither of reading and streaming waits."""
 
 WHOLE: Final = ("pages.size", "pages.entries")
 """What is counted."""
-ABSOLUTE: Final = ("fork", *WHOLE)
+ABSOLUTE: Final = ("fork", "memory.both", "together", *WHOLE)
 """What is not told in cycles, and so does not depend on the clock."""
 
 UNITS: Final[Mapping[str, tuple[str, float]]] = {
@@ -44,10 +54,12 @@ UNITS: Final[Mapping[str, tuple[str, float]]] = {
     "bandwidth": ("bytes a cycle", 1),
     "latency": ("cycles", 1),
     "memory.streaming": ("bytes a cycle", 1),
+    "memory.both": ("exponent", 1),
     "pages.size": ("KiB", 1 / 1024),
     "pages.entries": ("pages", 1),
     "pages.walk": ("cycles", 1),
     "outstanding": ("lines", 1),
+    "together": ("times", 1),
     "fork": ("us", 1e6),
 }
 """How a figure is told: its unit, and what one of the description is in it."""
@@ -85,8 +97,8 @@ def put(machine: Any, path: str, value: float) -> Any:
     return replace(machine, **{name: put(getattr(machine, name), rest, value) if rest else value})
 
 
-def figures(machine: Machine, seconds: Mapping[str, float], huge: int = 1 << 21) -> dict[str, float]:
-    """The fields that probes tell, of the seconds that a unit of work took; `huge` is the size of a large page."""
+def figures(machine: Machine, seconds: Mapping[str, float], huge: int = 1 << 21, threads: int = 2) -> dict[str, float]:
+    """The fields that probes tell, of the seconds that a unit of work took; `huge` is the size of a large page, `threads` read together."""
     if "cycle" not in seconds:
         return {}
     cycles = {name: value / seconds["cycle"] for name, value in seconds.items()}
@@ -107,13 +119,16 @@ def figures(machine: Machine, seconds: Mapping[str, float], huge: int = 1 << 21)
     for place, level in enumerate(levels):
         found[f"caches.{place}.bandwidth"] = _rate(cycles, f"read {level}")
         found[f"caches.{place}.latency"] = _latency(cycles, f"chase {level}", 0)
+    all_by_one = _by(cycles, "read half", "read half together")
     small = pages.get("pages.size") == PAGE and "pages.walk" in pages
     found |= {
         "memory.bandwidth": _rate(cycles, "read memory"),
         "memory.latency": _latency(cycles, "chase memory", pages["pages.walk"] if small else 0),
         "memory.streaming": _rate(cycles, "stream"),
+        "memory.both": _both(cycles),
+        "together": None if all_by_one is None else min(max(all_by_one, 1.0), threads),
         **pages,
-        "outstanding": cycles["chase memory"] / cycles["random"] if {"chase memory", "random"} <= cycles.keys() else None,
+        "outstanding": _by(cycles, "chase memory", "random"),
         "fork": seconds["fork"] - seconds["call"] if {"fork", "call"} <= seconds.keys() else None,
     }
     return {path: value for path, value in found.items() if value is not None}
@@ -121,6 +136,22 @@ def figures(machine: Machine, seconds: Mapping[str, float], huge: int = 1 << 21)
 
 def _rate(cycles: Mapping[str, float], name: str, each: float = 1) -> float | None:
     return 1 / (cycles[name] * each) if name in cycles else None
+
+
+def _by(cycles: Mapping[str, float], one: str, other: str) -> float | None:
+    """How many times as long as another one a probe takes."""
+    return cycles[one] / cycles[other] if {one, other} <= cycles.keys() else None
+
+
+def _both(cycles: Mapping[str, float]) -> float | None:
+    """The exponent by which reading and streaming add up to what copying takes, past the caches."""
+    if not {"read half", "stream", "copy half"} <= cycles.keys():
+        return None
+    parts, least, most = (cycles["read half"], cycles["stream"]), 1.0, MOST_BOTH
+    for _ in range(40):
+        middle = (least + most) / 2
+        least, most = (middle, most) if together(parts, middle) > cycles["copy half"] else (least, middle)
+    return least
 
 
 def _latency(cycles: Mapping[str, float], name: str, walk: float) -> float | None:
@@ -169,7 +200,8 @@ def paths(machine: Machine) -> tuple[str, ...]:
     """The fields that a calibration may change, each after those that it is compared with."""
     levels = [f"caches.{place}.{what}" for what in ("bandwidth", "latency") for place in range(len(machine.caches))]
     ports = [path for path in UNITS if path.startswith(("ports", "latencies"))]
-    behind = ["memory.bandwidth", "memory.latency", "memory.streaming", "outstanding", "pages.size", "pages.entries", "pages.walk", "fork"]
+    behind = ["memory.bandwidth", "memory.latency", "memory.streaming", "memory.both", "outstanding", "together"]
+    behind += ["pages.size", "pages.entries", "pages.walk", "fork"]
     return ("hertz", *ports, *levels, *behind)
 
 
@@ -198,7 +230,7 @@ def _out_of_order(machine: Machine, path: str, value: float) -> str:
 def _inner(path: str, levels: int) -> str:
     """The field of the level before; "" for what has none."""
     home, _, what = path.rpartition(".")
-    if home == "memory" and what != "streaming":
+    if home == "memory" and what in ("bandwidth", "latency"):
         return f"caches.{levels - 1}.{what}"
     place = home.removeprefix("caches.")
     return f"caches.{int(place) - 1}.{what}" if place.isdigit() and int(place) else ""

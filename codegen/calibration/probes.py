@@ -71,11 +71,15 @@ class Bench:
         ]
         if self.beyond > self.machine.caches[-1].size * 1.5:
             found += [
-                Probe("read memory", self._read_memory, 0.02),
+                Probe("read memory", partial(self._read_memory, PIECE), 0.02),
                 Probe("chase memory", self._chase_memory),
                 Probe("random", self._random),
                 Probe("stream", self._stream, 0.02),
+                Probe("read half", partial(self._read_memory, self.beyond // 2), 0.02),
+                Probe("copy half", self._copy, 0.02),
             ]
+            if get_threads() > 1:
+                found.append(Probe("read half together", partial(self._read_memory, self.beyond // 2, get_threads()), 0.02))
         found.append(Probe(CALL, partial(self._alone, forked=False)))
         if get_threads() > 1:
             found.append(Probe("fork", partial(self._alone, forked=True)))
@@ -140,6 +144,10 @@ class Bench:
         return linked(kernels.sums(self.target, 1), self.target)
 
     @cached_property
+    def _sums_together(self) -> Any:
+        return linked(kernels.sums(self.target, get_threads()), self.target)
+
+    @cached_property
     def _data(self) -> npt.NDArray[Any]:
         data = arrays.empty_aligned((self.beyond // 4,), FLOAT.numpy)
         data.fill(1)
@@ -202,9 +210,19 @@ class Bench:
     def _indexed(self) -> Any:
         return linked(kernels.indexed(self.beyond // WORD), self.target)
 
-    def _read_memory(self) -> BoundKernel:
-        pieces = [self._rows(PIECE, start) for start in range(0, self.beyond - PIECE, PIECE)]
-        return BoundKernel(_in_turn([self._sums.bind(rows, again=1) for rows in pieces]), pieces[0].nbytes)
+    def _read_memory(self, size: int, threads: int = 1) -> BoundKernel:
+        """So many bytes, of which each thread has a part."""
+        kernel, row = self._sums if threads == 1 else self._sums_together, kernels.row_of_sums(self.target)
+        count = size // 4 // row // threads
+        pieces = [self._data[start // 4 :][: threads * count * row] for start in range(0, self.beyond - size + 1, size)]
+        calls = [kernel.bind(piece.reshape(threads, count, row), again=1) for piece in pieces]
+        return BoundKernel(_in_turn(calls), pieces[0].nbytes)
+
+    def _copy(self) -> BoundKernel:
+        """One half to the other, past the caches."""
+        half = self._data.size // 2
+        kernel = linked(kernels.doubled(self.target, half), self.target)
+        return BoundKernel(kernel.bind(self._data[:half], out=self._data[half:]), 4 * half)
 
     def _random(self) -> BoundKernel:
         step = self.machine.line // WORD

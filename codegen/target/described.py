@@ -32,6 +32,7 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "registers": (1, 1024),
     "fork": (0, 1),
     "streams": (1, 1024),
+    "both": (1, 64), "back": (1, 64),
     "kept": (0, 10),
     "together": (1, 1024),
     "issue": (0.1, 1e3), "arithmetic": (1e-3, 1e3), "loads": (1e-3, 1e3), "stores": (1e-3, 1e3), "shuffles": (1e-3, 1e3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from operator import add
 
 from tensorlang.system.frozen import frozen
 
@@ -15,7 +16,8 @@ class Cycles:
     `moved`: bytes that these load and store; `ahead`: cycles of other work that the window of the core holds, behind which a wait is
     hidden; `asked`: lines of each buffer that it holds, which are waited for together; `hinted`: cycles of other work for each line of a
     buffer that hints ask for, of which as many are on their way as may be outstanding; `split`: stores to a line that lie on the next one
-    too, of buffers that are written turned; `idle`: cycles of arithmetic in which all units wait for a chain.
+    too, of buffers that are written turned; `idle`: cycles of arithmetic in which all units wait for a chain; `slots`: all that it
+    issues; `busy`: cycles of each kind of unit, of which the most is in `arithmetic`.
     """
 
     arithmetic: float = 0.0
@@ -26,6 +28,8 @@ class Cycles:
     split: Mapping[str, float] = field(default_factory=dict)
     hinted: Mapping[str, float] = field(default_factory=dict)
     idle: float = 0.0
+    slots: float = 0.0
+    busy: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
 
     def __add__(self, other: Cycles) -> Cycles:
         ahead = max(self.ahead, other.ahead)
@@ -39,4 +43,6 @@ class Cycles:
             split,
             hinted,
             self.idle + other.idle,
+            self.slots + other.slots,
+            tuple(map(add, self.busy, other.busy)),
         )

@@ -19,6 +19,7 @@ from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.movement import CacheTraffic, Key, cache_geometries, cache_traffic, tlb_geometry
 from tensorlang.schedules.model.parts import Part, statements
 from tensorlang.schedules.model.program import program
+from tensorlang.schedules.model.window import Taken, beside_others, together
 
 WALKERS: Final = 4
 """Walks of page tables at once: 2 on Intel's cores from Broadwell, 4 from Golden Cove, 6 on AMD's from Zen 3. A Zen 4 takes 45 cycles for
@@ -75,12 +76,13 @@ def estimated(parts: Sequence[Part], machine: Machine, beside: float = 0.0) -> E
         name: (level, cache_traffic(top, cache, beside))
         for name, level, cache in zip(names[1:], _levels_below(machine), cache_geometries(machine), strict=True)
     }
+    past = {box.name for box in top.once if box.streams}  # what is read again comes back
     walks = cache_traffic(top, tlb_geometry(machine), beside)
-    stages: dict[str, float] = {}
     shares = dict.fromkeys(("arithmetic", *names, "pages"), 0.0)
+    taken: dict[int, Taken] = {}
     for statement in statements(parts):
         place, own = statement.place, core.get(statement.place, Cycles())
-        streamed = {access.buffer.name for access in statement.accesses if access.streams}
+        streamed = past & {access.buffer.name for access in statement.accesses if access.streams}
         cycles, waits = {"arithmetic": own.arithmetic, "L1": own.loads}, 0.0
         for name, (level, traffic) in sent.items():
             cycles[name], waited = _cycles(traffic, place, machine, level, own, streamed)
@@ -88,10 +90,14 @@ def estimated(parts: Sequence[Part], machine: Machine, beside: float = 0.0) -> E
             waits += waited
         cycles["pages"], waited = _walked(walks, place, machine, own, sent.values())
         shares["pages"] += waited / machine.hertz
+        sent_past = _sent_past(sent[names[-1]][1], place, machine, streamed)
         for name, value in cycles.items():
-            shares[name] += value / machine.hertz
+            shares[name] += (together((value, sent_past), machine.memory.both) if name == names[-1] else value) / machine.hertz
         near = _near(cycles.pop("L1"), cycles.pop(names[1]), sent[names[1]][1].share_alone(place, own.asked), machine)
-        whole = _together((near, *cycles.values()), machine.overlap) + waits + waited
+        arithmetic, memory = cycles.pop("arithmetic"), cycles.pop(names[-1])
+        taken[place] = Taken(arithmetic, (near, *cycles.values()), memory, sent_past, waits + waited, own.slots, own.busy)
+    stages: dict[str, float] = {}
+    for statement, whole in beside_others(parts, taken, machine):
         stages[statement.stage] = stages.get(statement.stage, 0.0) + whole / machine.hertz
     given = {names[0]: sum(own.moved for own in core.values())}
     given |= {name: traffic.total * machine.line for name, (_, traffic) in sent.items()}
@@ -121,23 +127,26 @@ def _cycles(
     what else its window holds; what is streamed is not fetched before. Loads and stores that go into few neighbours share what may be
     outstanding.
     """
-    each, _, last = level
-    given = taken = past = waited = 0.0
+    each = level.each
+    given = taken = waited = 0.0
     alone = {buffer: traffic.alone.get((place, buffer), 0.0) for buffer in core.asked}
     stored = {buffer: 0.0 if buffer in core.split else traffic.stored.get((place, buffer), 0.0) for buffer in core.asked}
     for buffer in core.asked:
-        ahead, back = (kind.get((place, buffer), 0.0) for kind in (traffic.ahead, traffic.back))
-        if last and buffer in streamed:
-            past += back * machine.line / machine.memory.streaming
+        if buffer in streamed:
             continue
+        ahead, back = (kind.get((place, buffer), 0.0) for kind in (traffic.ahead, traffic.back))
         given += (ahead + alone[buffer]) * each
         taken += back * each
         waited += sum(_waited(own, buffer, other, machine, level, core) for own, other in ((alone, stored), (stored, alone)))
         if buffer in core.split:
-            together = min(SPLIT, max(1.0, core.asked[buffer]))
-            waited += (ahead + alone[buffer]) * core.split[buffer] * _wait(level.latency, together, 0.0, core)
-    exponent = max(1.0, machine.overlap / 2)  # as of what comes into L1 (`_near`): on Intel's cores streams are added to reads
-    return _together((max(given, taken), past), exponent), waited
+            at_once = min(SPLIT, max(1.0, core.asked[buffer]))
+            waited += (ahead + alone[buffer]) * core.split[buffer] * _wait(level.latency, at_once, 0.0, core)
+    return together((given, taken), machine.memory.back) if level.last else max(given, taken), waited
+
+
+def _sent_past(traffic: CacheTraffic, place: int, machine: Machine, streamed: Collection[str]) -> float:
+    """Cycles in which memory takes what a statement stores past the caches."""
+    return sum(traffic.back.get((place, buffer), 0.0) for buffer in streamed) * machine.line / machine.memory.streaming
 
 
 def _waited(own: Mapping[str, float], buffer: str, other: Mapping[str, float], machine: Machine, level: Level, core: Cycles) -> float:
@@ -148,8 +157,8 @@ def _waited(own: Mapping[str, float], buffer: str, other: Mapping[str, float], m
     if buffer in core.hinted:
         return lines * max(0.0, level.latency / machine.outstanding - max(level.each, core.hinted[buffer]))
     beside = sum(core.asked[name] * min(1.0, many / lines) for name, many in other.items())
-    together = max(1.0, core.asked[buffer] * min(1.0, machine.outstanding / (core.asked[buffer] + beside)))
-    return lines * _wait(level.latency, together, level.each, core)
+    at_once = max(1.0, core.asked[buffer] * min(1.0, machine.outstanding / (core.asked[buffer] + beside)))
+    return lines * _wait(level.latency, at_once, level.each, core)
 
 
 def _walked(
@@ -167,10 +176,10 @@ def _walked(
         total += walks.incoming(key)
         alone = walks.alone.get(key, 0.0)
         if alone:
-            together = min(WALKERS, max(1.0, asked))
+            at_once = min(WALKERS, max(1.0, asked))
             line, one_by_one = _latency(key, sent), sum(traffic.alone.get(key, 0.0) for _, traffic in sent)
-            waited += alone * _wait(machine.pages.walk + line, together, each, core)
-            waited -= min(alone, one_by_one) * _wait(line, together, each, core)
+            waited += alone * _wait(machine.pages.walk + line, at_once, each, core)
+            waited -= min(alone, one_by_one) * _wait(line, at_once, each, core)
     return total * each, waited
 
 
@@ -188,15 +197,9 @@ def _near(loads: float, lines: float, alone: float, machine: Machine) -> float:
     them by half the exponent of other resources: on Intel's cores, whose exponent is 2, not at all.
     """
     exponent = max(1.0, machine.overlap / 2)
-    return max(lines, _together((loads + lines * alone, lines * (1 - alone)), exponent))
+    return max(lines, together((loads + lines * alone, lines * (1 - alone)), exponent))
 
 
-def _together(cycles: Collection[float], exponent: float) -> float:
-    """What resources take that overlap: between the most of them and their sum."""
-    most = max(cycles)
-    return most * float(sum((value / most) ** exponent for value in cycles) ** (1 / exponent)) if most else 0.0
-
-
-def _wait(latency: float, together: float, each: float, core: Cycles) -> float:
+def _wait(latency: float, at_once: float, each: float, core: Cycles) -> float:
     """Cycles that a core waits for one of those that it asks for together, of which one comes in `each` cycles, behind its other work."""
-    return max(0.0, latency / together - max(each, core.ahead / together))
+    return max(0.0, latency / at_once - max(each, core.ahead / at_once))

@@ -39,7 +39,7 @@ class Units(NamedTuple):
 
 @frozen
 class BufferFootprint:
-    """The part of a buffer that is touched; `place` is the first statement that does; `name` the buffer's.
+    """The part of a buffer that is touched; `place` is the first statement that does, or that asks for it; `name` the buffer's.
 
     Of what is written at all a share is `dirty`: of two states of which one is read and the other written, half. No more elements are
     touched than there are accesses, at `most` so many, of which `along` follow one another in memory wherever data say that they begin:
@@ -143,6 +143,8 @@ class BufferFootprint:
         most, along, access, place = self.most + other.most, min(self.along, other.along), self.access, self.place
         if other.most > self.most and other.access.runs[-1].bytes > access.runs[-1].bytes:
             access, place = access.over(access.terms, other.access.runs), other.place
+        if other.access.early and not self.access.early:  # it has asked for them in the turn before
+            access, place = other.access, other.place
         return BufferFootprint(access, tuple(sides), read, written, streams and not read, place, self.name, dirty, most, along)
 
 

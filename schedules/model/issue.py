@@ -20,10 +20,12 @@ from tensorlang.schedules.model.cycles import Cycles
 from tensorlang.schedules.model.latencies import FORWARDED
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.parts import Loop, Part, Statement, copies_along, paths, statements
+from tensorlang.schedules.model.tiles import Tile, tiles
 from tensorlang.schedules.model.touched import (
     crossings,
     elements_of,
     evict,
+    held_for_copies,
     interleaving,
     is_woven,
     places,
@@ -102,7 +104,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     moves: list[_Moves] = []
     lines: list[tuple[str, float, float]] = []
     split: dict[str, float] = {}
-    waiting, farthest, moved, handed, guarded = 0.0, 1.0, 0.0, 0.0, 0.0
+    waiting, uses, farthest, moved, handed, guarded = 0.0, 0.0, 1.0, 0.0, 0.0, 0.0
     masked_load = masked_load_slots(statement, copies, vector, around, machine)
     unread: dict[object, float] = {}
     for access in statement.accesses:
@@ -168,7 +170,11 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
             found = sliding(offsets, lanes, copies[lane], access.element)
             loaded_at, shuffles = found.loads, shuffles + vectors * (1 - found.share)
             vectors *= found.share
-        waiting += shared(statement, moving, copies, vectors) if anew else 0.0
+        in_lanes = vector is not None and not access.writes and (run is vector or repeated)
+        waiting += shared(statement, moving, copies, vectors) if anew or in_lanes else 0.0
+        if in_lanes and (more := held_for_copies(path, moving, copies, lane)):
+            waiting += more
+            uses = max(uses, math.prod(copies.values()) / copies_along(copies, moving))
         touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
         lines.append((access.buffer.name, touched, touched * min(1.0, abs(stride) * access.element / machine.line)))
         done, kept = vectors * each * again, 0.0
@@ -187,9 +193,11 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
             loaded = 2 * done
         moves.append(_Moves(moving.keys(), loaded if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept, picked))
     masks = farthest * condition_slots(statement, copies, vector, around, machine) + masked_load * guarded
-    body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, step, often, handed, machine, (around, path))
-    first, *rest = _tiles(path, copies, vector, lanes)
-    arithmetic, memory, slots, idle = body.cycles(first)
+    body = _Body(statement, copies, vector, chained, tuple(moves), waiting, uses, masks, step, often, handed, machine, (around, path))
+    first, *rest = tiles(path, copies, vector, lanes)
+    arithmetic, memory, slots, idle, busy = body.cycles(first)
+    all_slots = slots * first.share
+    all_busy = [cycles * first.share for cycles in busy]
     ahead = ports.window / (slots + STEP) * max(arithmetic, memory)
     asked: dict[str, float] = {}
     for name, now, later in lines:
@@ -199,12 +207,25 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     hinted = {name: max(arithmetic, memory) / many for name, many in new.items() if many}
     arithmetic, memory, idle = arithmetic * first.share, memory * first.share, idle * first.share
     for tile in rest:
-        more, more_memory, _, more_idle = body.cycles(tile)
+        more, more_memory, more_slots, more_idle, more_busy = body.cycles(tile)
+        all_slots += more_slots * tile.share
+        all_busy = [cycles + others * tile.share for cycles, others in zip(all_busy, more_busy, strict=True)]
         arithmetic, memory, idle = arithmetic + more * tile.share, memory + more_memory * tile.share, idle + more_idle * tile.share
     if statement.told:
         arithmetic += scatters.jumped(statement, vector, copies)
         memory += scatters.passed_on(statement, vector, copies, around, path, machine)
-    return Cycles(arithmetic * times, memory * times, moved * times, ahead, asked, split, hinted, idle * times)
+    return Cycles(
+        arithmetic * times,
+        memory * times,
+        moved * times,
+        ahead,
+        asked,
+        split,
+        hinted,
+        idle * times,
+        all_slots * times,
+        tuple(cycles * times for cycles in all_busy),
+    )
 
 
 def _slides(access: LinearAccess, statement: Statement, machine: Machine) -> bool:
@@ -225,53 +246,13 @@ class _Moves(NamedTuple):
     """Loads by which lanes are picked out of memory one by one, of what a mask has on."""
 
 
-class _Tile(NamedTuple):
-    """How often a body runs on a tile of some size, as a share of all its runs, which may add up to more than 1: parts count as runs.
-
-    `copies` of the statement by loops; `masked`: only a part of its last vectors is wanted, and where `ragged` another part in each run;
-    `half`: no more is wanted of its only vector than half, so that the end of a row is code of narrower vectors.
-    """
-
-    share: float
-    copies: Mapping[str, int]
-    masked: bool
-    ragged: bool = False
-    half: bool = False
-
-
-def _tiles(path: tuple[Loop, ...], copies: Mapping[str, int], vector: Loop | None, lanes: int) -> list[_Tile]:
-    """The tile of a body, and what is left at the ends of loops whose last tile is not whole."""
-    found = [_Tile(1.0, copies, masked=False)]
-    for loop in path:
-        if loop.ragged and loop.name in copies:
-            part = [tile._replace(share=tile.share * (1 - loop.tiles), masked=True, ragged=True) for tile in found]
-            found = [tile._replace(share=tile.share * loop.tiles) for tile in found] + part
-            continue
-        whole = math.floor(loop.tiles + 1e-9)
-        left = loop.trips if whole == 0 else (loop.tiles - whole) * loop.trips
-        if left < 1e-6 or loop.name not in copies:
-            continue
-        vectors = left / lanes if loop is vector else left
-        count = math.ceil(vectors - 1e-6)
-        masked = count - vectors > 1e-6
-        half = loop is vector and vectors <= 0.5 + 1e-6
-        if whole == 0:
-            found = [tile._replace(masked=tile.masked or masked) for tile in found]
-            continue
-        found = [tile._replace(share=tile.share * whole / loop.tiles) for tile in found] + [
-            _Tile(tile.share / loop.tiles, {**tile.copies, loop.name: count}, tile.masked or masked, tile.ragged, tile.half or half)
-            for tile in found
-        ]
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class _Body:
     """A statement under unrolled and vector loops, `copies` of it by loop.
 
-    It adds to one sum in `chained` runs of the body, one after the other; `waiting` registers hold what later turns read again; the loop
-    around it takes `step` slots each time; units take what is so wide `often` as often as a whole vector; a
-    result that the next body waits for takes `handed` cycles to come there.
+    It adds to one sum in `chained` runs of the body, one after the other; `waiting` registers hold what later turns read again, of which
+    some has so many `uses` in a body that LLVM rather stores sums; the loop around it takes `step` slots each time; units take what is so
+    wide `often` as often as a whole vector; a result that the next body waits for takes `handed` cycles to come there.
     """
 
     statement: Statement
@@ -280,6 +261,7 @@ class _Body:
     chained: float
     moves: tuple[_Moves, ...]
     waiting: float
+    uses: float
     masks: float
     step: float
     often: float
@@ -288,7 +270,7 @@ class _Body:
     loops: tuple[tuple[Loop, ...], tuple[Loop, ...]]
     """Those around it, and those of its copies."""
 
-    def cycles(self, tile: _Tile) -> tuple[float, float, float, float]:
+    def cycles(self, tile: Tile) -> tuple[float, float, float, float, tuple[float, ...]]:
         """Cycles of arithmetic (or of a chain), and of loads and stores; the slots; of the first, what all units wait for the chain."""
         statement, vector, ports, copies = self.statement, self.vector, self.machine.ports, tile.copies
         loads = stores = shuffles = kept = 0.0
@@ -318,7 +300,9 @@ class _Body:
             held = sums * statement.results + blended + registers_of_masks(statement, vector, self.machine)
             if not any(access.writes for access in statement.accesses):  # sums in registers: what these do not hold goes to memory and back
                 free -= held
-                loads, stores = loads + max(0.0, -free), stores + max(0.0, -free)
+                updates = number / sums
+                spilled = max(0.0, -free) * (updates if self.uses > updates else 1.0)
+                loads, stores = loads + spilled, stores + spilled
                 if held > self.machine.registers - 1:  # else rows that wait are loaded again, and no sum waits
                     latency += FORWARDED * self.machine.caches[0].latency
             loads += max(0.0, kept - max(0.0, free))
@@ -335,9 +319,11 @@ class _Body:
         work += self.masks / 2
         slots = work + self.masks / 2 + loads + stores + shuffles
         often = max(self.often, ports.narrow if tile.half else 1.0)
-        busy = ((self._in_units(work, shuffles) / often) ** BESIDE + self._waiting(slots) ** BESIDE) ** (1 / BESIDE)
-        done = max(busy, (slots + self.step) / ports.issue, self._divider(copies))
-        return max(done, chain), max(loads / ports.loads, stores / ports.stores) / often, slots, max(0.0, chain - done)
+        units = [cycles / often for cycles in self._in_units(work, shuffles)]
+        issue = (slots + self.step) / ports.issue
+        busy = (max(units) ** BESIDE + self._waiting(slots) ** BESIDE) ** (1 / BESIDE)
+        done = max(busy, issue, self._divider(copies))
+        return max(done, chain), max(loads / ports.loads, stores / ports.stores) / often, slots, max(0.0, chain - done), (*units, issue)
 
     @property
     def _halvings(self) -> float:
@@ -354,15 +340,16 @@ class _Body:
         ports = self.machine.ports
         return slots * self.statement.depth * ports.latency / (ports.window if ports.units else 2 * ports.window)
 
-    def _in_units(self, work: float, shuffles: float) -> float:
-        """Cycles of the units that compute with whole vectors; where some only add, shuffles go to those that multiply."""
+    def _in_units(self, work: float, shuffles: float) -> tuple[float, float, float]:
+        """Cycles of the units that compute with whole vectors: those that multiply and shuffle; of others that only add, and of all."""
         ports, statement = self.machine.ports, self.statement
         if not ports.units:
-            return work / ports.arithmetic + shuffles / ports.shuffles
-        each = work / statement.operations if statement.operations else 0.0
+            return work / ports.arithmetic + shuffles / ports.shuffles, 0.0, 0.0
+        whole = self.vector is not None and self.vector.kind == "tensor"  # an instruction that multiplies and adds goes where products go
+        each = work / statement.operations if statement.operations and not whole else 0.0
         sums = each * statement.sums
         multiplied = max((work - sums - each * statement.light + shuffles) / ports.arithmetic, shuffles / ports.shuffles)
-        return max(multiplied, sums / ports.arithmetic, (work + shuffles) / ports.units)
+        return multiplied, sums / ports.arithmetic, (work + shuffles) / ports.units
 
     def _at_edges(self, loops: frozenset[str], *, woven: bool = False) -> float:
         """The share of vectors in which a condition chooses lane by lane; of steps with the seldom side, where all lanes are alike."""

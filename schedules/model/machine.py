@@ -81,11 +81,17 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Beyond the last cache: bytes a cycle, cycles until the first, and bytes a cycle that stores take past the caches."""
+    """Beyond the last cache: bytes a cycle, cycles until the first, and bytes a cycle that stores take past the caches.
+
+    `both`: the exponent by which times of reading and of such stores add up: 1 where one waits for the other, many where both go on at
+    once; `back`: the same of lines that come and lines that go back.
+    """
 
     bandwidth: float
     latency: float
     streaming: float
+    both: float = 1.5
+    back: float = 64.0
 
 
 @dataclass(frozen=True, slots=True)

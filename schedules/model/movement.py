@@ -28,7 +28,7 @@ BEGINS: Final = 1 / 8
 class CacheGeometry:
     """What holds units: lines in a cache, or translations in a TLB; `streams` says what is followed ahead of it at once.
 
-    What is streamed passes by a cache; its pages are translated like others (`translates`).
+    What is streamed passes by caches, and goes to memory from the `last`; its pages are translated like others (`translates`).
     """
 
     unit: int
@@ -37,6 +37,11 @@ class CacheGeometry:
     kept: tuple[float, float]
     streams: Followed
     translates: bool = False
+    last: bool = False
+
+    def passed_by(self, box: BufferFootprint) -> bool:
+        """Is it what never comes here?"""
+        return box.streams and not self.translates
 
 
 Key: TypeAlias = tuple[int, str]
@@ -72,6 +77,8 @@ class CacheTraffic:
     def add(self, box: BufferFootprint, cache: CacheGeometry, times: float, held: float = 0.0) -> None:
         """Count what a box moves; neighbours in runs of `held` bytes are there until all of them were wanted."""
         key, moved, begun = (box.place, box.name), box.units(cache.unit).total * times, float(PREFETCHED * cache.unit)
+        if cache.passed_by(box):
+            return
         alone = box.access.alone(begun, cache.streams)
         if not box.reads:
             self.stored[key] = self.stored.get(key, 0.0) + moved * (min(alone, begun / held) if held else alone)
@@ -86,7 +93,14 @@ def cache_geometries(machine: Machine) -> tuple[CacheGeometry, ...]:
     """The caches of a machine, nearest first."""
     kept, streams = (*KEPT, (machine.kept * BEGINS, machine.kept)), followed(machine)
     return tuple(
-        CacheGeometry(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, kept[min(level, 2)], streams)
+        CacheGeometry(
+            machine.line,
+            max(1, cache.size // (cache.ways * machine.line)),
+            cache.ways,
+            kept[min(level, 2)],
+            streams,
+            last=cache is machine.caches[-1],
+        )
         for level, cache in enumerate(machine.caches)
     )
 
@@ -111,6 +125,9 @@ def cache_traffic(top: LoopScope, cache: CacheGeometry, beside: float = 0.0) -> 
     """
     found = CacheTraffic()
     _add_traffic(top, cache, 1.0, {}, found, beside / cache.unit)
+    for box in top.once if cache.last else ():
+        if cache.passed_by(box):  # whatever the caches would hold
+            found.back[box.place, box.name] = found.back.get((box.place, box.name), 0.0) + box.units(cache.unit).total
     return found
 
 

@@ -41,7 +41,7 @@ from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
 from tensorlang.ir.traverse import axes_of, reads_data, rewrite, walk
 from tensorlang.schedules.model.domains import Domain, conditions_on, cut_loops, cuts
-from tensorlang.schedules.model.hints import hinted
+from tensorlang.schedules.model.hints import Hint, asked_for, hinted
 from tensorlang.schedules.model.latencies import depth, latencies
 from tensorlang.schedules.model.operations import Operations
 from tensorlang.schedules.model.parts import Apart, Chosen, Loop, Part, Statement, slots_of
@@ -72,7 +72,7 @@ class _Reader:
     middles: dict[str, float] = field(default_factory=dict)
     around: list[Around] = field(default_factory=list)
     made: dict[str, frozenset[str]] = field(default_factory=dict)
-    hinted: frozenset[str] = frozenset()
+    hinted: dict[str, Hint] = field(default_factory=dict)
     numbering: Numbering = field(default_factory=Numbering)
     domain: Domain = field(default_factory=Domain)
     cut: frozenset[str] = frozenset()
@@ -278,7 +278,7 @@ class _Reader:
                 trips = self._entered(stmt, most)
                 self.middles[name] = (self._middle(stmt.lo) or 0.0) + trips / 2
                 self.around.append((name, trips, kind))
-                asked, self.hinted = self.hinted, self.hinted.union(hinted(body))
+                asked, self.hinted = self.hinted, self.hinted | hinted(body, name, trips, lambda part: self._index(part)[0])
                 inner = tuple(self.parts(body))
                 self.around.pop()
                 self.domain, self.hinted = domain, asked
@@ -376,7 +376,7 @@ class _Reader:
         held = small_table(buffer, index, (SHUFFLES,))  # where registers hold it; elsewhere lanes do not read it (`rows.lanes`)
         told = () if held else tuple([place for place, part in enumerate(index) if reads_data(part) or is_rounded(part)])
         access = LinearAccess(buffer, buffer.dtype.bytes, extents, strides, (offsets,), terms, reads, writes, streams, told=told)
-        return access._replace(runs=runs_of(access, self.around), asked=reads and buffer.name in self.hinted)
+        return asked_for(access._replace(runs=runs_of(access, self.around)), self.hinted if reads else {})
 
     def _shape(self, buffer: Buffer) -> tuple[tuple[float, ...], tuple[float, ...]]:
         known = self.shapes.get(buffer.name)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tensorlang.schedules.model.machine import Machine
-from tensorlang.schedules.model.parts import Statement, copies_along
+from tensorlang.schedules.model.parts import Loop, Statement, copies_along
 from tensorlang.schedules.model.walks import LinearAccess
 
 SHIFTED: Final = 4
@@ -79,6 +79,17 @@ def shared(statement: Statement, moving: Mapping[str, float], copies: Mapping[st
     turns = next((count for name, count in copies.items() if count > 1 and name in moving and name not in statement.moving), 1)
     first = copies_along(copies, moving) / turns
     return 0.0 if turns == 1 else max(0.0, first - (vectors - first) / (turns - 1))
+
+
+def held_for_copies(path: Sequence[Loop], moving: Collection[str], copies: Mapping[str, int], lane: str) -> float:
+    """Vectors beyond those of one step that are read for the first of several copies, and wait for the next ones, which read them too.
+
+    As the weights of all taps of a row, where copies along the row stand outside of the taps: LLVM reads each of them once.
+    """
+    loops = [loop.name for loop in path if copies.get(loop.name, 1) > 1]
+    again = next((place for place, name in enumerate(loops) if name not in moving), len(loops))
+    inside = [name for name in loops[again:] if name in moving]
+    return max(0.0, copies_along(copies, inside) - copies.get(lane, 1)) if inside else 0.0
 
 
 def crossings(

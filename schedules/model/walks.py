@@ -79,7 +79,8 @@ class LinearAccess(NamedTuple):
 
     `taps` are the literals beside these, of each of them once. `extents` are the buffer's, those that only a call tells guessed; `strides`
     the bytes between neighbours along each dimension; `runs` say how far it follows neighbours (`alone`); `asked`: hints ask for what it
-    touches ahead; `told`: the dimensions along which data tell the place, so that the terms say no more than which loops move it.
+    touches ahead, `early`: for what it touches in the next turn of the loops around; `told`: the dimensions along which data tell the
+    place, so that the terms say no more than which loops move it.
     """
 
     buffer: Buffer
@@ -94,6 +95,7 @@ class LinearAccess(NamedTuple):
     runs: Runs = (Run(1.0, math.inf),)
     asked: bool = False
     told: tuple[int, ...] = ()
+    early: bool = False
 
     def is_told(self, loop: str) -> bool:
         """Do data tell where an iteration of a loop moves it?"""
@@ -129,6 +131,7 @@ class LinearAccess(NamedTuple):
             runs,
             self.asked,
             self.told,
+            self.early,
         )
 
     def steps(self) -> dict[str, float]:

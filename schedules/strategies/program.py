@@ -262,9 +262,7 @@ class ProgramStrategy:
         main = self._rows.get(self._main_name)
         if self._last is None or main is None or main.name != "rows" or self._placements is not None:
             return None
-        last = self._rows.get(self._last.name)
-        tall = last.tall if isinstance(last, RowVectors) else ()
-        found = InRows.of(self._plain, self._last, (f"{self._prefixes.get(self._last.name, '')}rows", tall))
+        found = InRows.of(self._plain, self._last, self._rows, self._prefixes)
         met = found is not None and self._consumers & {self._last.name, *found.names}  # what is computed from tiles has no rows of its own
         return None if met else found
 

@@ -106,6 +106,7 @@ SECONDS = {
     "cycle": 0.3e-9, "multiply-add": 0.15e-9, "multiply-add chain": 1.2e-9, "read L1": 0.3e-9 / 64, "read L2": 0.3e-9 / 30,
     "read L3": 0.3e-9 / 20, "read memory": 0.05e-9, "chase L1": 1.5e-9, "chase L2": 3.9e-9, "chase L3": 15e-9, "chase memory": 120e-9,
     "random": 6e-9, "stream": 0.05e-9, CALL: 0.3e-6, "fork": 2.3e-6, "add in place": 0.3e-9, "gather": 0.3e-9, "division": 0.9e-9,
+    "read half": 0.06e-9, "copy half": (0.05**2 + 0.06**2) ** 0.5 * 1e-9, "read half together": 0.03e-9,
     "root": 1.5e-9, "division chain": 3.3e-9, "root chain": 4.5e-9, "pages of arrays": 9e-9, "chase pages": 12.3e-9, "chase lines": 3.9e-9,
     **{f"lines {count}": 0.6e-9 for count in PAGES}, **{f"pages {count}": 0.6e-9 if count <= 2048 else 9e-9 for count in PAGES},
 }  # fmt: skip
@@ -119,7 +120,7 @@ def test_figures_follow_from_times() -> None:
             "ports.roots": 1 / 5, "ports.gathers": 1, "latencies.division": 11, "latencies.root": 15, "caches.0.bandwidth": 64,
             "caches.1.bandwidth": 30, "caches.2.bandwidth": 20, "caches.0.latency": 4, "caches.1.latency": 12, "caches.2.latency": 49,
             "memory.bandwidth": 6, "memory.latency": 400 - 1 - 28, "memory.streaming": 6, "pages.walk": 28, "pages.entries": 2048,
-            "pages.size": 4096, "outstanding": 20, "fork": 2e-6,
+            "pages.size": 4096, "outstanding": 20, "fork": 2e-6, "memory.both": 2, "together": 2,
         }
     )  # fmt: skip
     machine, told = believed(ZEN, found)

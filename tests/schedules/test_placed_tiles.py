@@ -25,7 +25,7 @@ from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.semantics.nest_interpreter import run_nest
 from tests.draws import examples
 from tests.machines import MACHINES
-from tests.schedules.tiled_programs import PROGRAMS, blurred, chained, corners, edges, normed, separable, weights
+from tests.schedules.tiled_programs import PROGRAMS, blurred, chained, corners, normed, separable, unlike, weights
 from tests.thinned import crossed, few
 
 Program = Callable[[int, int], Tensor]
@@ -112,7 +112,7 @@ def test_a_reader_that_is_inlined_is_in_no_tiles() -> None:
 
 
 def test_of_what_a_stage_reads_only_the_last_can_have_it_in_its_tiles() -> None:
-    _, placements = placed(edges(64, 60))
+    _, placements = placed(unlike(64, 60))
     assert [FUSED in placements.places[name] for name in ("dy", "dx")] == [False, True]
 
 

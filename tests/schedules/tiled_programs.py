@@ -37,6 +37,14 @@ def edges(rows: int, columns: int) -> Tensor:
     return out
 
 
+def unlike(rows: int, columns: int) -> Tensor:
+    """Two windows of different sizes, so that they are no sum of pairs, and what reads both."""
+    X, V, W = tl.placeholder((rows + 2, columns + 2), name="X"), tl.placeholder((3, 3), name="V"), tl.placeholder((3, 2), name="W")
+    dy, dx = _summed(X, rows, columns, (3, 3), "dy", V), _summed(X, rows, columns, (3, 2), "dx", W)
+    out: Tensor = tl.compute((rows, columns), lambda y, x: tl.sqrt(dy[y, x] * dy[y, x] + dx[y, x] * dx[y, x]), name="out")
+    return out
+
+
 def corners(rows: int, columns: int) -> Tensor:
     """Harris's corners with sums over windows."""
     X = tl.placeholder((rows + 4, columns + 4), name="X")

@@ -19,6 +19,8 @@ from tensorlang.schedules.strategies.processor import Processor
 
 FOLLOWED: Final = 2048
 """Bytes between two loads of an instruction that prefetchers no longer follow, half a page (Intel's optimization manual, 2.5.5.4)."""
+ASKING: Final = "prefetch"
+"""The knob: how far ahead."""
 NEXT_ROW: Final = "row"
 DISTANCE: Final = 16
 """Steps of the loop over vectors: at some twenty cycles a step as long as memory takes to answer, 300 to 400 cycles."""
@@ -54,7 +56,7 @@ def leaps_across(stage: StageInfo, vector: For | None, operands: tuple[str, ...]
 def prefetch_knob(prefix: str, stage: StageInfo, vector: For) -> Choice:
     """How far ahead operands are asked for: not at all, by steps of the loop over vectors, or by a row."""
     rows = any(size(loop) > 1 for loop in stage.outer if loop is not vector)
-    return Choice(f"{prefix}prefetch", [0, DISTANCE, *([NEXT_ROW] if rows else [])])
+    return Choice(f"{prefix}{ASKING}", [0, DISTANCE, *([NEXT_ROW] if rows else [])])
 
 
 def ask_ahead(s: Schedule, stage: str, operands: tuple[str, ...], ahead: Any, row: int, width: int) -> None:

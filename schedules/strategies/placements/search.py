@@ -18,6 +18,7 @@ from tensorlang.schedules.model.estimate import Estimate, estimated
 from tensorlang.schedules.model.parts import Part, statements
 from tensorlang.schedules.model.produced import computed_at, inlined
 from tensorlang.schedules.model.sketch import Sketch, numbered
+from tensorlang.schedules.rewriting.quotients_of_loops import is_rounded
 from tensorlang.schedules.strategies.analysis.stages import size, tensor_of
 from tensorlang.schedules.strategies.descent import Alternatives, descend
 from tensorlang.schedules.strategies.loops.thread_loop import seconds_of_forks
@@ -226,14 +227,14 @@ class PlacementSearch:
         return any(not any(planes in axes_of(part) for part in load.index) for load in loads)
 
     def _told(self, name: str) -> frozenset[int]:
-        """The dimensions of what a stage makes along which data tell what its readers read, or it reads other elements of its own."""
+        """The dimensions of what a stage makes along which data, or floats, tell what its readers read, or it reads others of its own."""
         if name not in self._by_data:
             made = {buffer.name for buffer in self.placements.stages[name].store.buffers}
             reads = (load for info in self.placements.stages.values() for load in info.loads if tensor_of(load).name in made)
             indices = [(place, part) for load in reads for place, part in enumerate(load.index)]
             info = self.placements.stages[name]
             along = (place for place, axis in enumerate(info.store.index) if not axes_of(axis) <= info.followed)
-            self._by_data[name] = frozenset(place for place, part in indices if reads_data(part)).union(along)
+            self._by_data[name] = frozenset(place for place, part in indices if reads_data(part) or is_rounded(part)).union(along)
         return self._by_data[name]
 
     def _recurs(self, name: str) -> bool:
@@ -268,6 +269,9 @@ class PlacementSearch:
     def _scheduled(self, name: str, sketch: Sketch, group: Group, written_in: frozenset[str]) -> Sketch:
         """The sketch of a stage of a group after the steps of its default point."""
         rows = self.placements.rows[name]
+        if isinstance(rows, SideBySide):
+            parted = bool(group.members) and name == group.result and group.loop != rows.across.loop  # others stand between its loops
+            rows = rows if not parted and rows.fills_lanes(sketch) else rows.rows
         if isinstance(rows, PlacedContraction):
             return rows.sketch(sketch)
         if isinstance(rows, PlacedWindow):
@@ -281,6 +285,8 @@ class PlacementSearch:
         elif isinstance(rows, SideBySide):
             rows.sketch(sketch, rows.lanes)
         elif isinstance(rows, RowVectors) and rows.vector is not None and any(loop.name == rows.vector.loop for loop in sketch.loops):
+            if rows.streamed:
+                sketch.stream()
             if name not in self._vectors:
                 self._vectors[name] = rows.default()["vectors"]
             loop = joined(sketch, rows.run, rows.vector.loop, group.loop if group.slides and name == group.result else "")

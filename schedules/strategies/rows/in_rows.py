@@ -7,14 +7,17 @@
 Means of a normalisation, maxima and sums of a softmax: a row is still near when it is read again. Each such stage goes into the innermost
 loop down to `row` that it follows. The deeper, the less is kept, and nothing is computed twice; but a short row has no lanes of its own.
 Rows that the last stage computes side by side, since they read something alike, as the weights of a layer, are summed up side by side too.
+
+A row that comes from afar is waited for by the first stage that reads it, while one that computes much waits for nothing: that one may ask
+for the next row, as the exponentials of a softmax do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from tensorlang.errors import ScheduleError
 from tensorlang.schedules.model.estimate import estimate
@@ -25,33 +28,49 @@ from tensorlang.schedules.spaces.space import Config
 from tensorlang.schedules.strategies.analysis.fusion import followers
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size
 from tensorlang.schedules.strategies.descent import OTHER_WAY
+from tensorlang.schedules.strategies.loops.prefetching import ASKING, NEXT_ROW
 from tensorlang.schedules.strategies.processor import Processor
+from tensorlang.schedules.strategies.rows.rows import RowVectors
+from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy
 
 MOST: Final = 64
 """Stages in a row, at most, the last ones: the storage of each stands in that of the next, and a nest is walked by recursion."""
+_NONE: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class InRows:
     """Stages by the loops of the last one that they follow, outermost first, the last stage of each loop first.
 
-    `rows`: the knob of the last stage that says how many rows are side by side, and what it may be beside 1.
+    `rows`: the knob of the last stage that says how many rows are side by side, and what it may be beside 1; `asking`: the knobs of stages
+    that may ask for the next row.
     """
 
     last: StageInfo
     follow: tuple[tuple[str, tuple[str, ...]], ...]
-    rows: tuple[str, tuple[int, ...]]
+    rows: tuple[str, tuple[int, ...]] = ("", ())
+    asking: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, plain: Schedule, last: StageInfo, rows: tuple[str, tuple[int, ...]] = ("", ())) -> InRows | None:
-        """The stages of a program that can be computed in the rows of its last one; None where none can be."""
+    def of(
+        cls, plain: Schedule, last: StageInfo, strategies: Mapping[str, RowStrategy] = _NONE, prefixes: Mapping[str, str] = _NONE
+    ) -> InRows | None:
+        """The stages of a program that can be computed in the rows of its last one; None where none can be.
+
+        `strategies`: how stages run in rows, the names of whose knobs begin with `prefixes`.
+        """
         found: list[tuple[str, tuple[str, ...]]] = []
         for depth, loop in enumerate(last.outer[:-1]):
             names = followers(plain, last, depth)[:MOST] if size(loop) > 1 else ()
             if names:
                 found.append((loop.loop, names))
-        new = cls(last, tuple(found), rows)
-        return new if found and new.schedule(plain.copy(), {}) else None
+        new = cls(last, tuple(found))
+        if not found or not new.schedule(plain.copy(), {}):
+            return None
+        known = {prefixes[name]: rows for name, rows in strategies.items() if isinstance(rows, RowVectors)}
+        beside = ((f"{prefix}rows", rows.tall) for prefix, rows in known.items() if rows.stage.name == last.name)
+        asking = (f"{prefix}{ASKING}" for prefix, rows in known.items() if rows.far and rows.stage.name in (*new.names, last.name))
+        return replace(new, rows=next(beside, ("", ())), asking=tuple(asking))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,6 +99,8 @@ class InRows:
         found = _clearly_best([_clearly_best(within, seconds), whole], seconds)
         if found is within[-1]:
             found = _clearly_best([found, *({**found, name: count} for count in counts)], seconds)
+        if found["in_rows"]:
+            found = _clearly_best([found, *({**found, knob: NEXT_ROW} for knob in self.asking)], seconds)
         return found, known[repr(found)][0]
 
     def schedule(self, s: Schedule, config: Config) -> tuple[str, ...]:

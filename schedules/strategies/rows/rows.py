@@ -34,7 +34,7 @@ from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.around_lanes import planes_around, rows_around
 from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
 from tensorlang.schedules.strategies.loops.phases import MOST_PHASES, TOGETHER, Phases, vectorize_phases
-from tensorlang.schedules.strategies.loops.prefetching import DISTANCE, ask_ahead, leaps_across, operands_from_afar, prefetch_knob
+from tensorlang.schedules.strategies.loops.prefetching import ASKING, DISTANCE, ask_ahead, leaps_across, operands_from_afar, prefetch_knob
 from tensorlang.schedules.strategies.loops.streaming import KNOB as STREAM, stream, streams_by_default
 from tensorlang.schedules.strategies.loops.thread_loop import outer_loop_knob, parallelize, seconds_in_lanes, worth_threads
 from tensorlang.schedules.strategies.processor import Processor
@@ -223,7 +223,7 @@ class RowVectors:
             if self.streamed is not None:
                 config[f"{prefix}{STREAM}"] = self.streamed
             if self.far:
-                config[f"{prefix}prefetch"] = DISTANCE if leaps_across(self.stage, self.vector, self.far) else 0
+                config[f"{prefix}{ASKING}"] = DISTANCE if leaps_across(self.stage, self.vector, self.far) else 0
         if self.threads > 1 and self.stage.outer:
             config[f"{prefix}parallel"] = "outer" if self.shared else "none"
         return config
@@ -293,8 +293,8 @@ class RowVectors:
                     refused = _too_much(s, Unroll(inner) if in_turn else Vectorize(inner))
             if config.get(f"{prefix}{STREAM}"):
                 stream(s, self.stage)
-            if config.get(f"{prefix}prefetch"):
-                ask_ahead(s, reading, self.far, config[f"{prefix}prefetch"], self.extent, width)
+            if config.get(f"{prefix}{ASKING}"):
+                ask_ahead(s, reading, self.far, config[f"{prefix}{ASKING}"], self.extent, width)
         if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None:
             parallelize(s, outermost, self.threads)
         return refused

@@ -33,6 +33,7 @@ from tensorlang.ir import For
 from tensorlang.schedules.legality.code_size import instructions
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
+from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size
@@ -111,6 +112,10 @@ class SideBySide:
         self.sketch(sketch, lanes)
         return numbered(sketch.parts())
 
+    def fills_lanes(self, sketch: Sketch) -> bool:
+        """Are there as many blocks as lanes where the stage stands now?"""
+        return any(loop.name == self.across.loop and loop.trips >= self.lanes for loop in sketch.loops)
+
     def sketch(self, sketch: Sketch, lanes: int) -> None:
         """Take the steps on a sketch of the stage."""
         outer, inner = sketch.split(self.across.loop, lanes, lanes)
@@ -132,7 +137,8 @@ class SideBySide:
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
         lanes = config[f"{prefix}blocks"]
-        schedule_reordered(s, self.rows, config, prefix, partial(self._cut, s, lanes) if lanes else None, alone=alone)
+        fills = lanes and lanes <= (literal_extent(find_loop(s.nest, self.across.loop)) or 0)  # elsewhere it may be one block in turn
+        schedule_reordered(s, self.rows, config, prefix, partial(self._cut, s, lanes) if fills else None, alone=alone)
 
     def _cut(self, s: Schedule, lanes: int) -> str:
         """So many blocks in lanes, their elements written out; the outermost loop."""
