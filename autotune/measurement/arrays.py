@@ -19,16 +19,15 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tensorlang.autotune.measurement.unsteady import Unsteady
 from tensorlang.codegen.calling.sample_operands import values
-from tensorlang.ir.dtype import DType, dtype
+from tensorlang.ir.dtype import EPSILON, DType, dtype
 from tensorlang.ir.machine import LINE_BYTES, PAGE_BYTES
 
 GUARD: Final = PAGE_BYTES
 POISON: Final = 0xA5
 PART: Final = 1 << 20
 """Elements that are made or compared at a time."""
-
-_EPSILON: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
 Array = npt.NDArray[Any]
 
@@ -112,44 +111,72 @@ def fill(guarded: Guarded, spec: Spec, seed: int, place: int, sample: Sample = "
         guarded.array[..., diagonal, diagonal] += 1
 
 
-def jitter(guarded: Guarded, spec: Spec, seed: int, place: int) -> None:
-    """Round each float of an input otherwise, up or down."""
+def jitter(guarded: Guarded, spec: Spec, seed: int, place: int, ulps: float = 1.0) -> None:
+    """Round each float of an input otherwise, up or down, by so many roundings; the other way if they are negative."""
     if not spec.dtype.is_floating:
         return
     rng, flat = np.random.default_rng([seed, place]), guarded.array.reshape(-1)
     for start in range(0, flat.size, PART):
         part = flat[start : start + PART]
-        part[...] = part.astype(np.float64) * (1 + _EPSILON[spec.dtype] * rng.choice((-1.0, 1.0), part.shape))
+        part[...] = part.astype(np.float64) * (1 + ulps * EPSILON[spec.dtype] * rng.choice((-1.0, 1.0), part.shape))
 
 
 def tolerance(kind: DType, reduction: int) -> float:
     """The relative error that rounding explains in a result that sums `reduction` terms; 0 for integers."""
     if not kind.is_floating:
         return 0.0
-    own = _EPSILON[kind]
-    return 16 * own + 8 * math.sqrt(max(reduction, 1)) * min(own, _EPSILON["float32"])
+    own = EPSILON[kind]
+    return 16 * own + 8 * math.sqrt(max(reduction, 1)) * min(own, EPSILON["float32"])
 
 
-def mismatch(got: Array, want: Array, kind: DType, reduction: int) -> str | None:
-    """How `got` differs from `want` beyond the tolerance, with the worst element; None if it does not."""
+def elements(array: Array, at: tuple[Array, ...] | None) -> Array:
+    """The elements at these places, one array of them for each axis, along one axis; the whole array where there are no places."""
+    return array if at is None else array[at] if array.ndim else array.reshape(1)
+
+
+def places(points: Sequence[tuple[int, ...]], rank: int) -> tuple[Array, ...]:
+    """Points of so many axes, as one array for each axis."""
+    return tuple(np.array(points, np.int64).reshape(len(points), rank).T)
+
+
+def mismatch(
+    got: Array, want: Array, kind: DType, reduction: int, unsteady: Unsteady | None = None, *, beyond: Unsteady | None = None
+) -> str | None:
+    """How `got` differs from `want` beyond the tolerance, with the worst element; None if it does not.
+
+    Elements that are `unsteady` may be what they were in any draw. Where these are known of a sample only, which is held to the reference,
+    the share `beyond` of all elements may differ.
+    """
     if got.shape != want.shape:
         return f"shape {got.shape}, expected {want.shape}"
-    floating = kind.is_floating
-    relative, scale = tolerance(kind, reduction), _scale(want) if floating else 0.0
+    floating, relative = kind.is_floating, tolerance(kind, reduction)
     wrong, worst, at = 0, 0.0, 0
-    for start, left, right in _parts(got, want):
-        error = _errors(left, right, relative, scale) if floating else (left != right).astype(np.float64) * 2
+    for start, error in _deviations(got, want, kind, reduction):
+        if unsteady is not None:
+            unsteady.excuse(start, got.reshape(-1)[start : start + PART], error)
         place = int(np.argmax(error))
         if error[place] > max(worst, 1):
             worst, at = float(error[place]), start + place
         wrong += int((error > 1).sum())
-    if not wrong:
+    if not wrong or (beyond is not None and wrong <= beyond.share * got.size):
         return None
     index = tuple(int(i) for i in np.unravel_index(at, got.shape))
     told = f"{wrong} of {got.size} elements differ; at {index}: "
     if not floating:
         return told + f"{got[index]}, expected {want[index]}"
     return told + f"{float(got[index])!r}, expected {float(want[index])!r} within {relative:.1e}"
+
+
+def differing(got: Array, want: Array, kind: DType, reduction: int) -> Array:
+    """Which elements differ beyond the tolerance, along one axis."""
+    return np.concatenate([error > 1 for _, error in _deviations(got, want, kind, reduction)] or [np.zeros(0, bool)])
+
+
+def _deviations(got: Array, want: Array, kind: DType, reduction: int) -> Iterator[tuple[int, Array]]:
+    """The differences over what is tolerated, part by part, each with the number of its first element."""
+    relative, scale = tolerance(kind, reduction), _scale(want) if kind.is_floating else 0.0
+    for start, left, right in _parts(got, want):
+        yield start, _errors(left, right, relative, scale) if kind.is_floating else (left != right).astype(np.float64) * 2
 
 
 def _parts(*arrays: Array) -> Iterator[tuple[Any, ...]]:

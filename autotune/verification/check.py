@@ -12,18 +12,27 @@ from typing import Final
 
 import numpy as np
 
-from tensorlang.autotune.measurement.arrays import Array, Guarded, Spec, mismatch
+from tensorlang.autotune.measurement.arrays import Array, Guarded, Spec, elements, mismatch, places
+from tensorlang.autotune.measurement.unsteady import Unsteady
 from tensorlang.autotune.task import NO_DIMS, bound_array, longest_reduction, placeholders, specs
 from tensorlang.autotune.verification.conditioning import most_telling
-from tensorlang.autotune.verification.points import sample_points
+from tensorlang.autotune.verification.cuts import follow_a_cut
+from tensorlang.autotune.verification.draws import draw, hanging
+from tensorlang.autotune.verification.points import Point, sample_points
 from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.kernel.build import build_schedule
 from tensorlang.codegen.kernel.kernel import Kernel
 from tensorlang.definition.tensor import Placeholder, Stage, Tensor, definitions
 from tensorlang.errors import TensorlangError
 from tensorlang.semantics.evaluate import evaluate
+from tensorlang.semantics.rounding import RoundedEvaluation
 
 POINTS: Final = 96
+CUT_POINTS: Final = 2048
+"""Elements that are compared with the reference evaluator, and as many where a result follows from a cut of floats: the more there are, the
+fewer others may differ from the default schedule."""
+NONE_OF_A_SAMPLE: Final = Unsteady.of(np.zeros(CUT_POINTS), [], np.zeros(CUT_POINTS, bool))
+"""What is said of results of which the evaluator is not asked."""
 AFFORDABLE: Final = 1e8
 """Operations up to which the reference evaluator is asked about a program whose intermediate results it computes whole."""
 
@@ -52,19 +61,31 @@ def _compare(
     dims: Mapping[str, int],
 ) -> str | None:
     reduction, sampled = longest_reduction(outputs, dims), _samplable(outputs, kernel, dims)
-    for place, (guarded, default, tensor) in enumerate(zip(got, wanted, outputs, strict=True)):
+    for place, (guarded, default, tensor, cut) in enumerate(zip(got, wanted, outputs, follow_a_cut(outputs), strict=True)):
         array, kind = guarded.array, tensor.dtype
         if not guarded.intact():
             return f"it wrote outside output {place}"
-        if why := mismatch(array, default.array, kind, reduction):
-            return f"output {place}, against the default schedule: {why}"
-        if sampled and array.size:
-            points = sample_points(array.shape, POINTS)
+        expected, unsteady = None, NONE_OF_A_SAMPLE if cut else None
+        points = sample_points(array.shape, CUT_POINTS if cut else POINTS) if sampled and array.size else []
+        if points:
             expected = np.asarray(evaluate(tensor, feeds, points, **dims))
-            at = tuple(np.array(points, np.int64).reshape(len(points), -1).T)
-            if why := mismatch(array[at] if at else array.reshape(1), expected, kind, reduction):
-                return f"output {place}: {why}"
+            unsteady = _hanging(tensor, feeds, points, expected, reduction, dims) if cut else None
+        if why := mismatch(array, default.array, kind, reduction, beyond=unsteady):
+            return f"output {place}, against the default schedule: {why}"
+        if expected is None:
+            continue
+        if why := mismatch(elements(array, places(points, array.ndim)), expected, kind, reduction, unsteady):
+            return f"output {place}: {why}"
     return None
+
+
+def _hanging(
+    tensor: Tensor, feeds: dict[Tensor, Array], points: list[Point], expected: Array, reduction: int, dims: Mapping[str, int]
+) -> Unsteady:
+    def otherwise(seed: int, sign: int) -> list[Array]:
+        return list(RoundedEvaluation((tensor,), feeds, seed, sign, **dims).at([points]))
+
+    return hanging(expected, [array for (array,) in draw(otherwise)], tensor.dtype, reduction)
 
 
 def _arrays(found: list[Guarded]) -> list[Array]:

@@ -66,6 +66,7 @@ def worker_task(
         results=task.results,
         expected=reference.values,
         at=reference.at,
+        unsteady=reference.unsteady,
         reduction=task.reduction,
         sample=reference.sample,
         bound=_blobs(task),

@@ -14,12 +14,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tensorlang.autotune.measurement.arrays import Array, Guarded, Spec, fill, inputs, mismatch
+from tensorlang.autotune.measurement.arrays import Array, Guarded, Spec, elements, fill, inputs, mismatch, places
 from tensorlang.autotune.measurement.cold_caches import Flush
 from tensorlang.autotune.measurement.measure import interleave, measure
 from tensorlang.autotune.measurement.sentinel import Sentinel
 from tensorlang.autotune.measurement.steady import Steady
 from tensorlang.autotune.measurement.timer import timer_of
+from tensorlang.autotune.measurement.unsteady import Unsteady
 from tensorlang.autotune.workers.builder import Builder, Wrong, pin
 from tensorlang.autotune.workers.protocol import NOTHING, Blob, Candidate, Compiling, Facts, Running, WorkerTask
 from tensorlang.codegen.target.caches import host_caches
@@ -34,8 +35,10 @@ class Measurer:
         self.builder = builder
         self.cores = task.cores or ()
         self.inputs = inputs(task.inputs, task.seed, task.sample)
-        self.at = [None if at is None else tuple(np.array(at, np.int64).T) for at in task.at]
+        self.at = [None if at is None else places(at, len(spec.shape)) for at, spec in zip(task.at, task.results, strict=True)]
         self.values = [_values(blob, spec, at) for blob, spec, at in zip(task.expected, task.results, self.at, strict=True)]
+        packed = task.unsteady or (None,) * len(task.results)
+        self.unsteady = [None if blob is None else Unsteady.unpacked(blob.data) for blob in packed]
         for place in task.bound:
             self._bind(place)
         self.digests = [guarded.digest() for guarded in self.inputs]
@@ -139,14 +142,16 @@ class Measurer:
             if guarded.digest() != digest or not guarded.intact():
                 self._restore(place)
                 raise Wrong("it wrote to an input")
-        for place, (guarded, spec, want) in enumerate(zip(self.outputs, self.task.results, self.values, strict=True)):
+        reduction = self.task.reduction
+        held = zip(self.outputs, self.task.results, self.values, self.unsteady, strict=True)
+        for place, (guarded, spec, want, unsteady) in enumerate(held):
             if not guarded.intact():
                 guarded.seal()
                 raise Wrong(f"it wrote outside output {place}")
-            got = guarded.array if (at := self.at[place]) is None else guarded.array[at]
-            if why := mismatch(got, want, spec.dtype, self.task.reduction):
+            got, kind = elements(guarded.array, self.at[place]), spec.dtype
+            if why := mismatch(got, want, kind, reduction, unsteady):
                 raise Wrong(f"output {place}: {why}")
-            if self.agreed is not None and (why := mismatch(guarded.array, self.agreed[place], spec.dtype, self.task.reduction)):
+            if self.agreed is not None and (why := mismatch(guarded.array, self.agreed[place], kind, reduction, beyond=unsteady)):
                 raise Wrong(f"output {place}, against the default schedule: {why}")
 
 

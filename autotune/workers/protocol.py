@@ -56,7 +56,8 @@ class Blob:
 class WorkerTask(Struct, frozen=True, kw_only=True):
     """What a worker is told of a task.
 
-    `expected` are the results that candidates are held to, whole or at the points `at`; `bound` are the operands that `tl.buffer` bound,
+    `expected` are the results that candidates are held to, whole or at the points `at`, but for the elements that hang on rounding
+    (`unsteady`: for each result an `Unsteady` as bytes; None: none does); `bound` are the operands that `tl.buffer` bound,
     by their place among the arguments. `builder` is `module:function` of what compiles candidates (see `builder`), `cores` are those to
     measure on (None: not chosen yet; none: any), `default` is the configuration whose whole results others are compared with. `measures`
     and `compiles` tell what the worker is for, `constants` are the places of arguments that are packed before anything is timed.
@@ -72,6 +73,7 @@ class WorkerTask(Struct, frozen=True, kw_only=True):
     reduction: int
     sample: Sample = "signed"
     seed: int = 0
+    unsteady: tuple[Blob | None, ...] = ()
     bound: dict[int, Blob] = {}
     dims: dict[str, int] = {}
     definition: dict[str, Any] = {}
@@ -85,7 +87,7 @@ class WorkerTask(Struct, frozen=True, kw_only=True):
 
     def for_builder(self) -> WorkerTask:
         """The same for a process that only compiles: it needs no data."""
-        return msgspec.structs.replace(self, expected=(), bound={}, measures=False)
+        return msgspec.structs.replace(self, expected=(), unsteady=(), bound={}, measures=False)
 
     def for_measurer(self) -> WorkerTask:
         """The same for a process that is sent kernels: it imports the compiler only if it has to build the default all the same."""

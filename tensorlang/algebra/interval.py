@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final, TypeAlias
 
-from tensorlang.ir.dtype import DType
+from tensorlang.ir.dtype import EPSILON, DType
 
 Interval: TypeAlias = tuple[int, int]
 BIT: Final[Interval] = (0, 1)
@@ -141,14 +141,13 @@ def magnitude(a: Interval) -> Interval:
 
 _EXACT: Final[dict[str, Callable[[float, float], float]]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 _ROUND: Final[dict[str, Callable[[float], int]]] = {"floor": math.floor, "ceil": math.ceil, "round": round, "trunc": math.trunc}
-_EPSILON: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 _TINY: Final = {"float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2.0**-149, "float64": 2.0**-1074}
 _LARGEST: Final = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38, "float64": math.inf}
 
 
 def exact_integers(of: DType) -> Interval:
     """The range in which a floating-point type holds every integer."""
-    most = int(2 / _EPSILON[of])
+    most = int(2 / EPSILON[of])
     return -most, most
 
 
@@ -175,7 +174,7 @@ def _outwards(value: float, of: DType, sign: int) -> float:
         return value if (value > 0) == (sign > 0) else math.copysign(sys.float_info.max if of == "float64" else _LARGEST[of], value)
     if value == 0:  # what rounds keeps its sign
         return value
-    moved = value + sign * (abs(value) * 4 * _EPSILON[of] + 4 * _TINY[of])
+    moved = value + sign * (abs(value) * 4 * EPSILON[of] + 4 * _TINY[of])
     if abs(moved) > _LARGEST[of]:
         return math.copysign(math.inf if (moved > 0) == (sign > 0) else _LARGEST[of], moved)
     return moved

@@ -99,6 +99,8 @@ INT32: Final = DType("int32")
 INT64: Final = DType("int64")
 FLOAT32: Final = DType("float32")
 FLOAT64: Final = DType("float64")
+EPSILON: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+"""Of each floating type: the distance from 1 to the next greater number."""
 
 
 def dtype(value: object) -> DType:
