@@ -98,17 +98,20 @@ def _table(cut: Callable[[Any], Any]) -> Callable[[tl.Tensor], tl.Tensor]:
 
 def _places(x: tl.Tensor) -> tl.Tensor:
     k = tl.reduce_axis(50, name="k")
-    return tl.compute((), lambda: tl.argmax(x[k], axis=k), name="place")
+    found: tl.Tensor = tl.compute((), lambda: tl.argmax(x[k], axis=k), name="place")
+    return found
 
 
 def _counts(x: tl.Tensor) -> tl.Tensor:
     k, zero = tl.reduce_axis(50, name="k"), tl.compute((4,), lambda _: tl.cast(0, "int32"), name="zero")
-    return tl.scatter(zero, (k,), lambda i: tl.cast(tl.clamp(x[i], 0.0, 3.0), "int32"), lambda _: 1, name="counts")
+    found: tl.Tensor = tl.scatter(zero, (k,), lambda i: tl.cast(tl.clamp(x[i], 0.0, 3.0), "int32"), lambda _: 1, name="counts")
+    return found
 
 
 def _steps(x: tl.Tensor) -> tl.Tensor:
     start = tl.compute((), lambda: 0.0, name="start")
-    return tl.scan(lambda t, s: tl.compute((), lambda: tl.floor(s[()] + x[t])), start, 50, keep="last", name="steps")
+    found: tl.Tensor = tl.scan(lambda t, s: tl.compute((), lambda: tl.floor(s[()] + x[t])), start, 50, keep="last", name="steps")
+    return found
 
 
 CUTS: dict[str, tuple[str, Callable[[tl.Tensor], tl.Tensor], bool]] = {
