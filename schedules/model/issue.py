@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
+from operator import add
 from typing import Final, NamedTuple
 
 from tensorlang.schedules.legality.code_size import NEAR
@@ -47,6 +48,8 @@ PICKED: Final = 32
 """Bits of elements that can be gathered, and loaded under a mask."""
 BESIDE: Final = 2.5
 """The exponent by which work and waiting for operands overlap: functions of a Zen 4 take 0.8 to 1.2 of what it gives."""
+NEAR_CHAIN: Final = 5.0
+"""The exponent by which work and a chain of sums overlap: those of 7 x 7 in tiles whose chain is as long as they take 1.1 of either."""
 SCALAR: Final = 0.5
 """The share of a vector's time that the divider takes for one number: 3.5 of 6 cycles on a Zen 4, 3 to 5 of 10 on Intel's (Fog)."""
 PLACED: Final = 16
@@ -195,37 +198,23 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     masks = farthest * condition_slots(statement, copies, vector, around, machine) + masked_load * guarded
     body = _Body(statement, copies, vector, chained, tuple(moves), waiting, uses, masks, step, often, handed, machine, (around, path))
     first, *rest = tiles(path, copies, vector, lanes)
-    arithmetic, memory, slots, idle, busy = body.cycles(first)
-    all_slots = slots * first.share
-    all_busy = [cycles * first.share for cycles in busy]
-    ahead = ports.window / (slots + STEP) * max(arithmetic, memory)
+    tile_cost = body.cost(first)
+    held = ports.window / (tile_cost.slots + STEP)  # bodies that the window holds
+    ahead = held * max(tile_cost.arithmetic, tile_cost.memory)
     asked: dict[str, float] = {}
     for name, now, later in lines:
-        asked[name] = asked.get(name, 0.0) + now + later * ports.window / (slots + STEP)
+        asked[name] = asked.get(name, 0.0) + now + later * held
     hints = {access.buffer.name for access in statement.accesses if access.asked}
     new = {hint: sum(later for name, _, later in lines if name == hint) for hint in hints}
-    hinted = {name: max(arithmetic, memory) / many for name, many in new.items() if many}
-    arithmetic, memory, idle = arithmetic * first.share, memory * first.share, idle * first.share
+    hinted = {name: max(tile_cost.arithmetic, tile_cost.memory) / many for name, many in new.items() if many}
+    cost = tile_cost.times(first.share)
     for tile in rest:
-        more, more_memory, more_slots, more_idle, more_busy = body.cycles(tile)
-        all_slots += more_slots * tile.share
-        all_busy = [cycles + others * tile.share for cycles, others in zip(all_busy, more_busy, strict=True)]
-        arithmetic, memory, idle = arithmetic + more * tile.share, memory + more_memory * tile.share, idle + more_idle * tile.share
+        cost = cost.plus(body.cost(tile).times(tile.share))
     if statement.told:
-        arithmetic += scatters.jumped(statement, vector, copies)
-        memory += scatters.passed_on(statement, vector, copies, around, path, machine)
-    return Cycles(
-        arithmetic * times,
-        memory * times,
-        moved * times,
-        ahead,
-        asked,
-        split,
-        hinted,
-        idle * times,
-        all_slots * times,
-        tuple(cycles * times for cycles in all_busy),
-    )
+        jumped, passed_on = scatters.jumped(statement, vector, copies), scatters.passed_on(statement, vector, copies, around, path, machine)
+        cost = cost._replace(arithmetic=cost.arithmetic + jumped, memory=cost.memory + passed_on)
+    cost = cost.times(times)
+    return Cycles(cost.arithmetic, cost.memory, moved * times, ahead, asked, split, hinted, cost.idle, cost.slots, cost.busy)
 
 
 def _slides(access: LinearAccess, statement: Statement, machine: Machine) -> bool:
@@ -244,6 +233,30 @@ class _Moves(NamedTuple):
     kept: float
     picked: float = 0.0
     """Loads by which lanes are picked out of memory one by one, of what a mask has on."""
+
+
+class _Cost(NamedTuple):
+    """Of a body: cycles of arithmetic, or of a chain; of loads and stores; its slots; cycles in which all units wait for the chain.
+
+    `busy`: cycles of each kind of unit, and of issuing.
+    """
+
+    arithmetic: float
+    memory: float
+    slots: float
+    idle: float
+    busy: tuple[float, ...]
+
+    def times(self, share: float) -> _Cost:
+        """That of so many bodies."""
+        arithmetic, memory, slots, idle, busy = self
+        return _Cost(arithmetic * share, memory * share, slots * share, idle * share, tuple(cycles * share for cycles in busy))
+
+    def plus(self, other: _Cost) -> _Cost:
+        """That of both."""
+        arithmetic, memory, slots, idle, busy = other
+        both = self.arithmetic + arithmetic, self.memory + memory, self.slots + slots, self.idle + idle
+        return _Cost(*both, tuple(map(add, self.busy, busy)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +283,8 @@ class _Body:
     loops: tuple[tuple[Loop, ...], tuple[Loop, ...]]
     """Those around it, and those of its copies."""
 
-    def cycles(self, tile: Tile) -> tuple[float, float, float, float, tuple[float, ...]]:
-        """Cycles of arithmetic (or of a chain), and of loads and stores; the slots; of the first, what all units wait for the chain."""
+    def cost(self, tile: Tile) -> _Cost:
+        """What it takes on a tile."""
         statement, vector, ports, copies = self.statement, self.vector, self.machine.ports, tile.copies
         loads = stores = shuffles = kept = 0.0
         for moves in self.moves:
@@ -323,7 +336,9 @@ class _Body:
         issue = (slots + self.step) / ports.issue
         busy = (max(units) ** BESIDE + self._waiting(slots) ** BESIDE) ** (1 / BESIDE)
         done = max(busy, issue, self._divider(copies))
-        return max(done, chain), max(loads / ports.loads, stores / ports.stores) / often, slots, max(0.0, chain - done), (*units, issue)
+        memory = max(loads / ports.loads, stores / ports.stores) / often
+        both = (done**NEAR_CHAIN + chain**NEAR_CHAIN) ** (1 / NEAR_CHAIN) if statement.combines else max(done, chain)
+        return _Cost(both, memory, slots, max(0.0, chain - done), (*units, issue))
 
     @property
     def _halvings(self) -> float:

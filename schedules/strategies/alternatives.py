@@ -18,6 +18,7 @@ from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.placements.choices import STRIP
+from tensorlang.schedules.strategies.placements.search import IN_STRIPS
 from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.schedules.strategies.preparation.recomputing import Recomputing
 from tensorlang.schedules.strategies.preparation.unfolding import Unfolding
@@ -27,10 +28,6 @@ from tensorlang.system.lazy import cached_property
 
 FEW_STEPS: Final = 0.5
 """The share of a program's steps with which it is faster in any case, so that the other way need not be searched."""
-
-IN_STRIPS: Final = 1.02
-"""The share of a program's time by rule below which its stages are placed in strips: these are hardly more code, and what the model does
-not see of caches is better with them (non-local means: 0.96 predicted, 0.9 measured on a Zen 4; means of 5 x 5 bytes 1.00 and 0.92)."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from tensorlang import ir
 from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.kernel.kernel import Kernel
+from tensorlang.codegen.runtime import arrays
 from tensorlang.errors import CallError
 from tensorlang.ir.dtype import DTYPES
 from tests.codegen import handmade
@@ -207,6 +208,12 @@ def test_an_exporter_can_be_written_and_is_returned(add: Any) -> None:
     raw = memoryview(bytearray(64)).cast("f")
     assert add(a, b, out=raw) is raw
     np.testing.assert_array_equal(raw, a + b)
+
+
+def test_a_huge_result_begins_half_a_page_behind_numpys() -> None:
+    """Where both are 48 bytes apart in a page, loads of the one wait for stores to the other, and streams take twice as long."""
+    for size, begin, room in ((1 << 12, 0, 64), (1 << 18, 2048, 4096), (1 << 20, 2048, 4096)):
+        assert arrays.address(arrays.empty_aligned((size,), np.dtype("float32"))) % room == begin
 
 
 def test_a_vector_misaligned_array_is_fine(add: Any) -> None:
