@@ -41,7 +41,7 @@ from tensorlang.schedules.legality.budget import MAX_EMITTED, MAX_INSTRUCTIONS, 
 from tensorlang.schedules.legality.code_size import REGISTER
 from tensorlang.schedules.legality.in_place import overwritten
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies import choose
+from tensorlang.schedules.strategies import choose, expectations
 from tensorlang.system import collector
 from tensorlang.system.lazy import cached_property
 from tensorlang.system.object_cache import ObjectCache
@@ -142,7 +142,7 @@ def of_default(
         _require_small(plain, MAX_INSTRUCTIONS)
         return scheduled(plain, default_schedule(program, target, constants, count))
 
-    how = ("default", count, machine_digest(target.core), *([tuple(sorted(constants))] if constants else []))
+    how = ("default", count, machine_digest(target.core), *([tuple(sorted(constants))] if constants else []), *expectations(program))
     origin = Origin(program, plain, by_default, chosen=not constants, steps=None if constants else lambda: None, threads=threads, how=how)
     return Request(origin, target, program.bound, provenance, how, reason=reason)
 

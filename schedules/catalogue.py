@@ -7,6 +7,7 @@ from typing import Final
 
 from tensorlang.schedules.directive import Directive
 from tensorlang.schedules.directives.accumulate import Accumulate
+from tensorlang.schedules.directives.by_cases import ByCases
 from tensorlang.schedules.directives.cache_read import CacheRead
 from tensorlang.schedules.directives.cache_write import CacheWrite
 from tensorlang.schedules.directives.compute_at import ComputeAt
@@ -86,5 +87,6 @@ DIRECTIVES: Final[Mapping[str, type[Directive]]] = {
     "share": Share,
     "reuse": Reuse,
     "trim": Trim,
+    "by_cases": ByCases,
 }
 NAMES: Final[Mapping[type[Directive], str]] = {kind: name for name, kind in DIRECTIVES.items()}

@@ -178,8 +178,12 @@ class Methods(ABC):
         self._step("fuse_loops", first, second)
 
     def specialize(self, condition: Expr | str) -> None:
-        """A version of the nest for extents that satisfy a condition; see `directives.specialize`."""
+        """A version of the nest for extents, or what tables hold, that satisfy a condition; see `directives.specialize`."""
         self._step("specialize", condition)
+
+    def by_cases(self, stage: str, loop: str) -> None:
+        """Choose what a stage computes by the iteration of a short loop; see `directives.by_cases`."""
+        self._step("by_cases", stage, loop)
 
     def rfactor(self, loop: str) -> None:
         """Give each iteration of a reduction loop a partial result; see `directives.rfactor`."""

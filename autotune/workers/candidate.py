@@ -7,12 +7,13 @@ like any other here: one compiled candidate is a few kilobytes whatever they hol
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from tensorlang.autotune.workers.builder import Built
 from tensorlang.autotune.workers.packed import Packed
-from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
+from tensorlang.autotune.workers.protocol import MOST_TABLE, Candidate, WorkerTask
 
 
 def build(task: WorkerTask, candidate: Candidate, tell: Callable[[str], None]) -> Built:
@@ -31,11 +32,28 @@ def build(task: WorkerTask, candidate: Candidate, tell: Callable[[str], None]) -
         schedule = Schedule.from_json(outputs, candidate.schedule)
     else:
         assert candidate.config is not None, "a candidate is a schedule or a point"
-        strategy = choose(outputs, machine, task.threads, constants)
+        program = _program(outputs, task)
+        strategy = choose(program, machine, task.threads, constants)
         schedule = strategy.schedule(candidate.config or strategy.default)
+        if program.bound:
+            schedule = Schedule.from_json(outputs, schedule.to_json())
     tell(schedule.to_json())
     kernel = compiled(schedule, target=machine)
     return Packed.of(kernel, task.constants) if constants else kernel
+
+
+def _program(outputs: Any, task: WorkerTask) -> Any:
+    """The program for its strategy, which may look at what small tables hold."""
+    import numpy as np  # noqa: PLC0415 - as the definitions
+
+    from tensorlang.lowering.program import lower_program  # noqa: PLC0415
+
+    program, tables = lower_program(outputs), dict[str, Any]()
+    for place, blob in task.bound.items():
+        spec = task.inputs[place]
+        if len(blob.data) <= MOST_TABLE:
+            tables[program.nest.inputs[place].name] = np.frombuffer(blob.data, spec.dtype.numpy).reshape(spec.shape)
+    return replace(program, bound=tables)
 
 
 def save(kernel: Any) -> bytes:

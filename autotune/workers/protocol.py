@@ -32,6 +32,8 @@ from tensorlang.ir.dtype import DType, dtype
 from tensorlang.schedules.spaces.feasible import Config
 
 Point: TypeAlias = tuple[int, ...]
+MOST_TABLE: Final = 1024
+"""Bytes of an operand that may be a table of which a strategy looks at what it holds: 128 integers, as many as it takes."""
 Message = TypeVar("Message")
 
 
@@ -86,8 +88,9 @@ class WorkerTask(Struct, frozen=True, kw_only=True):
     constants: tuple[int, ...] = ()
 
     def for_builder(self) -> WorkerTask:
-        """The same for a process that only compiles: it needs no data."""
-        return msgspec.structs.replace(self, expected=(), unsteady=(), bound={}, measures=False)
+        """The same for a process that only compiles: it needs no data but that of tables, which schedules are made for."""
+        tables = {place: blob for place, blob in self.bound.items() if len(blob.data) <= MOST_TABLE}
+        return msgspec.structs.replace(self, expected=(), unsteady=(), bound=tables, measures=False)
 
     def for_measurer(self) -> WorkerTask:
         """The same for a process that is sent kernels: it imports the compiler only if it has to build the default all the same."""

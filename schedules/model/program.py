@@ -40,13 +40,14 @@ from tensorlang.ir.linear import linear
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
 from tensorlang.ir.traverse import axes_of, reads_data, rewrite, walk
+from tensorlang.schedules.model.cases import in_one_case
 from tensorlang.schedules.model.domains import Domain, conditions_on, cut_loops, cuts
 from tensorlang.schedules.model.hints import Hint, asked_for, hinted
 from tensorlang.schedules.model.latencies import depth, latencies
 from tensorlang.schedules.model.operations import Operations
 from tensorlang.schedules.model.parts import Apart, Chosen, Loop, Part, Statement, slots_of
 from tensorlang.schedules.model.ranges import ranges
-from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, gathered, nearest, runs_of
+from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, gathered, nearest, runs_of, told_by
 from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.rewriting.quotients_of_loops import is_rounded
 from tensorlang.schedules.rewriting.small_tables import SHUFFLES, small_table
@@ -154,7 +155,7 @@ class _Reader:
                 case Binary("floordiv", inner, Const(value)) if value:
                     within, walked = self._index(inner)
                     literal += factor * math.copysign(math.ceil(abs(within) / value), within)  # `(i + 1) // 2` reads others than `i // 2`
-                    parts.append((_told_by(inner, walked), factor / float(value)))
+                    parts.append((told_by(inner, walked), factor / float(value)))
                 case Binary("mod", inner, Const(value)) if value:
                     within, walked = self._index(inner)
                     literal += factor * nearest(within, int(value))
@@ -164,9 +165,9 @@ class _Reader:
                     clamped = next((found for found in map(self._index, sides) if found[1]), None)
                     if clamped is not None:
                         literal += factor * clamped[0]
-                        parts.append((_told_by(atom, clamped[1]), factor))
+                        parts.append((told_by(atom, clamped[1]), factor))
                         continue
-                    walks = [_told_by(atom, self._axis(name)) for name in sorted(axes_of(atom))]
+                    walks = [told_by(atom, self._axis(name)) for name in sorted(axes_of(atom))]
                     parts.extend((terms, factor) for terms in walks)
                     literal += factor * ((self._middle(atom) or 0.0) - sum(int(self._walked(terms)) for terms in walks))
         found = added(*parts) if len(parts) != 1 or parts[0][1] != 1 else parts[0][0]
@@ -270,7 +271,7 @@ class _Reader:
                 self.made |= dict.fromkeys((buffer.name for buffer in buffers), frozenset(name for name, *_ in self.around))
                 yield from self.parts(body)
             case If(cond, then, orelse):
-                self.guards.append(cond)
+                self.guards.append(cond if orelse is None else Const(1))  # a version is chosen once
                 yield from self.parts(then if orelse is None or self._told(cond) else orelse)
                 self.guards.pop()
             case For(name, _, _, body, kind):
@@ -288,7 +289,7 @@ class _Reader:
                     tile = name in self.tiles and self.tiles[name].outer in self.shares
                     yield Loop(name, trips, kind, inner, self._tiles(name), tile or trips < most, slots_of(stmt.instruction))
             case Store():
-                yield self._statement(stmt)
+                yield self._statement(in_one_case(stmt))
             case _:
                 return
 
@@ -309,9 +310,9 @@ class _Reader:
         return self.known
 
     def _told(self, cond: Expr) -> bool:
-        """Does a condition on dims hold for the values that are given?"""
+        """Does a condition on dims hold for the values that are given? One on data does."""
         known = all(not isinstance(part, Axis) and (not isinstance(part, Dim) or part.name in self.dims) for part in walk(cond))
-        return known and bool(self._middle(cond))
+        return reads_data(cond) or (known and bool(self._middle(cond)))
 
     def _statement(self, store: Store) -> Statement:
         self.count += 1
@@ -393,8 +394,3 @@ def _is_summed_product(value: Expr, result: Expr) -> bool:
     """Is a product added to a component by the instruction that multiplies?"""
     adds = isinstance(result, Binary) and result.op == "add" and isinstance(result.left, Param) and isinstance(result.right, Param)
     return isinstance(value, Binary) and value.op == "mul" and adds
-
-
-def _told_by(expr: Expr, terms: Terms) -> Terms:
-    """The terms of an index, which say no more than which loops move it where data or floats tell where it is."""
-    return {name: term._replace(told=True) for name, term in terms.items()} if reads_data(expr) or is_rounded(expr) else terms

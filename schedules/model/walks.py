@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Final, NamedTuple, TypeAlias
 
-from tensorlang.ir import Buffer
+from tensorlang.ir import Buffer, Expr
+from tensorlang.ir.traverse import reads_data
+from tensorlang.schedules.rewriting.quotients_of_loops import is_rounded
 
 MOST_STREAMS: Final = 64
 """Places beside which nothing is a run on any machine."""
@@ -216,3 +218,8 @@ def runs_of(access: LinearAccess, around: Sequence[Around]) -> Runs:
 def nearest(place: int, period: int) -> int:
     """A place in a ring as steps from its beginning, either way: `(i - 1) % n` is the neighbour of `i`."""
     return (place + period // 2) % period - period // 2
+
+
+def told_by(expr: Expr, terms: Terms) -> Terms:
+    """The terms of an index, which say no more than which loops move it where data or floats tell where it is."""
+    return {name: term._replace(told=True) for name, term in terms.items()} if reads_data(expr) or is_rounded(expr) else terms

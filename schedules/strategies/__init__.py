@@ -12,14 +12,12 @@ from typing import Protocol
 from tensorlang.lowering.program import LoweredProgram, lower_program
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config, Space
-from tensorlang.schedules.strategies.alternatives import alternatives
+from tensorlang.schedules.strategies.expected import Expectation, unranged
 from tensorlang.schedules.strategies.point_costs import PointCosts
-from tensorlang.schedules.strategies.preparation.simplified import Simplified
 from tensorlang.schedules.strategies.processor import Processor
-from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.schedules.strategies.ranged import Ranged
 
-__all__ = ["Processor", "Strategy", "choose"]
+__all__ = ["Processor", "Strategy", "choose", "expectations"]
 
 
 class Strategy(Protocol):
@@ -50,12 +48,16 @@ class Strategy(Protocol):
         ...
 
 
+def expectations(program: LoweredProgram) -> tuple[str, ...]:
+    """What the strategy of a program depends on besides its nest: what tables of its arrays hold."""
+    found = Expectation.of(program)
+    return () if found is None else (found.condition,)
+
+
 def choose(outputs: object, machine: Processor, threads: int, constants: frozenset[str] = frozenset()) -> Strategy:
     """The strategy for tensors, or a program of them that is lowered already, on a machine; there is one for every definition.
 
     `constants` are operands that are packed beforehand.
     """
     program = outputs if isinstance(outputs, LoweredProgram) else lower_program(outputs)
-    return Ranged.of(program, machine, threads, constants) or alternatives(
-        ProgramStrategy(Simplified(program, machine, threads), constants)
-    )
+    return Ranged.of(program, machine, threads, constants) or unranged(program, machine, threads, constants)

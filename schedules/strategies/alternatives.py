@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.schedule import Schedule
@@ -30,15 +30,48 @@ FEW_STEPS: Final = 0.5
 """The share of a program's steps with which it is faster in any case, so that the other way need not be searched."""
 
 
+class SomeStrategy(Protocol):
+    """What strategies of prepared programs have in common."""
+
+    @property
+    def name(self) -> str:
+        """What kind of strategy this is, for logs."""
+        ...
+
+    @property
+    def machine(self) -> Processor:
+        """Whom it is for."""
+        ...
+
+    @property
+    def space(self) -> Space:
+        """The points worth trying."""
+        ...
+
+    @property
+    def default(self) -> Config:
+        """The point to use where nothing is known."""
+        ...
+
+    @property
+    def costs(self) -> PointCosts:
+        """What points take by the cost model."""
+        ...
+
+    def schedule(self, config: Config) -> Schedule:
+        """The schedule of a point."""
+        ...
+
+
 @dataclass(frozen=True)
 class Way:
     """A way to prepare a program: its value of the knob, and what makes the strategy of the program that is prepared so."""
 
     value: str
-    make: Callable[[], ProgramStrategy | Alternatives]
+    make: Callable[[], SomeStrategy]
 
     @cached_property
-    def strategy(self) -> ProgramStrategy | Alternatives:
+    def strategy(self) -> SomeStrategy:
         """The strategy, which is made when it is asked for."""
         return self.make()
 
@@ -106,7 +139,7 @@ def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
     separated = ProgramStrategy(simplified, strategy.constants)
     whole, steps = Way("whole", lambda: _read_or_placed(strategy)), Way("in_steps", lambda: _read_or_placed(separated))
     return Alternatives(
-        "reductions", whole, steps, lambda: share < FEW_STEPS or _modelled(steps.strategy) < OTHER_WAY * _modelled(whole.strategy)
+        "reductions", whole, steps, lambda: share < FEW_STEPS or modelled(steps.strategy) < OTHER_WAY * modelled(whole.strategy)
     )
 
 
@@ -129,20 +162,20 @@ def _read_or_placed(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives
             "intermediates",
             Way("kept", lambda: strategy),
             Way("recomputed", lambda: recomputed),
-            lambda: clearing > 0 and _modelled(recomputed) < _modelled(strategy) + clearing,
+            lambda: clearing > 0 and modelled(recomputed) < modelled(strategy) + clearing,
         )
     placing = strategy.placing
     if placing is not None:
 
         def placing_pays() -> bool:
             share = IN_STRIPS if STRIP in placing.default.values() else OTHER_WAY
-            return strategy.keeps_much and _modelled(placing) < share * _modelled(strategy)
+            return strategy.keeps_much and modelled(placing) < share * modelled(strategy)
 
         return Alternatives("stages", Way("by_rule", lambda: strategy), Way("placed", lambda: placing), placing_pays)
     return strategy
 
 
-def _modelled(strategy: ProgramStrategy | Alternatives) -> float:
+def modelled(strategy: SomeStrategy) -> float:
     """What a call takes at the default point by the cost model."""
     return estimate(strategy.schedule(strategy.default).nest, strategy.machine.core).seconds
 

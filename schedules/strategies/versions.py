@@ -1,4 +1,4 @@
-"""Two schedules of a program in one nest: one for the sizes at which a condition holds, the other for the rest."""
+"""Two schedules of a program in one nest: one for the sizes, or tables, of which a condition holds, the other for the rest."""
 
 from __future__ import annotations
 
@@ -40,6 +40,12 @@ def joined(program: LoweredProgram, condition: str, small: Schedule, large: Sche
     names = {old: renamed.get(new, new) for old, new in first.names.items()}
     second = _Version(large, {**renamed, **names}, SUFFIX, whole)
     return s if first.until(s) and second.until(s) else None
+
+
+def expecting(s: Schedule, condition: str, model: Schedule) -> bool:
+    """Append the steps of `model`: those that move stages in both versions, the others where the condition holds. False for refusals."""
+    first = _Version(model, {})
+    return first.until(s, _moved(model)) and s.attempt(Specialize(condition)) and first.until(s)
 
 
 class _Version(Replay):
