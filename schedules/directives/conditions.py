@@ -107,8 +107,9 @@ def _typed(node: ast.expr, condition: str, dtype: str) -> Expr:
 def _checked(node: Expr, condition: str) -> Expr:
     """`node`, if it is a condition over dims and tables."""
     for part in walk(node):
-        if not isinstance(part, (Binary, Compare, Const, Dim, Load, Unary)):
-            raise Refusal("TL-S005", f"{condition!r:.60} does not depend on dims and tables alone")
+        is_known = isinstance(part, (Binary, Compare, Const, Dim, Unary)) or (isinstance(part, Load) and part.buffer.dtype.is_integer)
+        if not is_known:
+            raise Refusal("TL-S005", f"{condition!r:.60} does not depend on dims and integers of tables alone")
     if dtype_of(node) != BOOL:
         raise Refusal("TL-S005", f"{condition!r:.60} is no condition; compare it, as in 'n % 8 == 0'")
     return node

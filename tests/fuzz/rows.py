@@ -275,6 +275,12 @@ def share(view: View) -> Step:
     return call("share", view.rng.choice(found or every))
 
 
+def by_cases(view: View) -> Step:
+    """A stage in a short loop around it."""
+    found = [(part.stage, loop.loop) for loop in view.loops() for part in stores(loop.body) if (literal_extent(loop) or 0) in range(2, 9)]
+    return call("by_cases", *view.rng.choice(found or [(stage, view.loop().loop) for stage in view.computed()]))
+
+
 def trim(view: View) -> Step:
     """A loop that computes what nobody reads; another one at times."""
     kept = {buffer.name for buffer in allocations(view.nest.body)}
@@ -328,6 +334,7 @@ ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
     "fission": (fission, 2),
     "fuse_loops": (fuse_loops, 2),
     "specialize": (specialize, 1),
+    "by_cases": (by_cases, 1),
     "store_at": (store_at, 3),
     "store_root": (store_root, 2),
     "fold_storage": (fold_storage, 2),

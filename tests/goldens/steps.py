@@ -54,6 +54,13 @@ def bytes_product() -> Any:
     return tl.compute((4, 16), lambda i, j: tl.sum(tl.cast(a[i, k], "int32") * tl.cast(b[j, k], "int32"), axis=k), name="C")
 
 
+def rolled() -> Tensor:
+    """Rows read round, each by as many elements as a table says."""
+    x, at = tl.placeholder((8,), name="X"), tl.placeholder((3,), "int64", name="at")
+    result: Tensor = tl.compute((3, 8), lambda d, j: x[(j + at[d]) % 8], name="Y")
+    return result
+
+
 def rooted() -> Tensor:
     """Columns by the root of a variance."""
     x, v = tl.placeholder((6, 8), name="X"), tl.placeholder((8,), name="V")
@@ -174,4 +181,5 @@ SCHEDULES: Final[dict[str, tuple[Any, tuple[tuple[Any, ...], ...]]]] = {
     "share": (sharpened(), (("share", "Y"),)),
     "reuse": (alike(), (("reuse", "T", "S"),)),
     "trim": (banded(), (("tile", "T.i", "T.j", 4, 8), ("trim", "T.j_o"))),
+    "by_cases": (rolled(), (("by_cases", "Y", "d"), ("specialize", "(at[0] == 0) & (at[1] == 1) & (at[2] == -1)"))),
 }

@@ -97,8 +97,8 @@ def test_producers_reductions_and_tiles_are_specialised_with_their_storage() -> 
         ("n >", "'n >' cannot be read as a condition"),
         ("1 < 2", "the condition '1 < 2' is always true"),
         ("(n > 1) + 2 > 1", "'n > 1' in '(n > 1) + 2 > 1' is bool, where int64 is needed"),
-        (3, "a condition is an expression over dims or its text, not 3"),
-        (scale()[0, 0] > 2, "'Y[0, 0] > 2.0' does not depend on dims alone"),
+        (3, "a condition is an expression over dims and tables or its text, not 3"),
+        (scale()[0, 0] > 2, "'Y[0, 0] > 2.0' does not depend on dims and integers of tables alone"),
     ],
 )
 def test_what_is_no_condition_on_dims_is_refused(condition: Any, reason: str) -> None:
