@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -93,3 +94,15 @@ def test_bits_that_are_counted_as_is_told_are() -> None:
 
     values = np.array([0, 1, 0xFFFFFFFF, 0x80F0], "uint32")
     np.testing.assert_array_equal(tl.build(tl.compute((4,), counted, name="ones"))(values), [0, 1, 32, 5])
+
+
+def test_the_gamma_function_is_what_is_told() -> None:
+    x = tl.placeholder((5,), "float64", name="x")
+
+    def stirling(y: object) -> object:
+        return (y - 0.5) * tl.log(y) - y + 0.5 * math.log(2 * math.pi) + 1 / (12 * y) - 1 / (360 * y * y * y)  # type: ignore[operator]
+
+    made = tl.compute((5,), lambda i: stirling(x[i] + 8) - tl.log(math.prod((x[i] + k for k in range(1, 8)), start=x[i])), name="lgamma")
+    values = np.array([0.1, 0.5, 1.0, 3.7, 20.0])
+    np.testing.assert_allclose(tl.evaluate(made, {x: values}), [math.lgamma(value) for value in values], rtol=1e-6, atol=1e-7)
+    assert "x * (x + 1) * ... * (x + 7)" in elsewhere.ABSENT["lgamma"]

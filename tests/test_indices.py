@@ -162,6 +162,18 @@ def test_an_image_whose_extents_are_dims_is_padded(mode: str, least: int) -> Non
         tl.pad(tl.placeholder((tl.dim("H"), tl.dim("W"))), ((1, 2), (2, 1)), mode=mode)
 
 
+@pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric", "wrap"])
+@pytest.mark.parametrize("extent", [1, 2, 3, 6])
+def test_what_is_wider_than_the_axis_is_padded_as_often_as_it_takes(mode: str, extent: int) -> None:
+    x = np.arange(extent, dtype="f4")
+    X = tl.placeholder((extent,), name="X")
+    for widths in ((8, 8), (0, 13), (7, 0), (extent, extent - 1)):
+        P = tl.pad(X, (widths,), mode=mode)
+        want = np.pad(x, (widths,), mode=mode)  # type: ignore[call-overload]
+        np.testing.assert_array_equal(tl.evaluate(P, {X: x}), want)
+        np.testing.assert_array_equal(tl.build(P)(x), want)
+
+
 def test_a_tensor_of_dims_is_flattened_and_back() -> None:
     n, m = tl.dim("n"), tl.dim("m")
     A, B = tl.placeholder((n, m), name="A"), tl.placeholder((n * m,), name="B")

@@ -108,6 +108,11 @@ REFUSED: dict[str, Callable[[], Any]] = {
     # reads
     "Y reads A[i + 1] outside A: float32[8]: at i = 7, axis 0 is read at 8; read it under tl.select with a condition, restrict the axis, "
     "or pad the tensor with tl.pad": lambda: over(lambda i: A[i + 1]),
+    "Y reads A[-1] outside A: float32[8]: indices do not count from the end; 7 is that element": lambda: over(lambda _: A[-1]),
+    "Y reads C[-2] outside C: float32[n]: indices do not count from the end; n - 2 is that element": lambda: over(
+        lambda _: tl.placeholder((n,), name="C")[-2]
+    ),
+    "B: float32[4, 6] @ B: float32[4, 6]: a product of matrices is tl.ops.matmul(B, B); operators of Python are on elements": lambda: B @ B,
     "B: float32[4, 6] has 2 axes and is read with 1 indices; indices stand together in one pair of brackets, as in A[i, j]": lambda: over(
         lambda i: B[i]
     ),
@@ -147,7 +152,9 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "pad widths of A: float32[8] must be a pair (before, after) of ints >= 0 for each of its 1 axes, not ((-1, 0),)": lambda: tl.pad(
         A, ((-1, 0),)
     ),
-    "einsum takes letters, commas and one ->, as in 'ik,kj->ij', not 'i...->i'": lambda: tl.einsum("i...->i", A),
+    "einsum takes letters, commas and one ->, as in 'ik,kj->ij', not 'i...->i'; write a letter for each axis that ... stands for": lambda: (
+        tl.einsum("i...->i", A)
+    ),
     "einsum 'i,j->ij' names 2 operands and is given 1": lambda: tl.einsum("i,j->ij", A),
     "einsum 'ij->i': 'ij' names 2 axes, but A: float32[8] has 1": lambda: tl.einsum("ij->i", A),
     "einsum 'ii->i': i is 4 in B: float32[4, 6] but 6 in B: float32[4, 6]": lambda: tl.einsum("ii->i", B),

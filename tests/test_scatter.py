@@ -91,7 +91,10 @@ def test_axes_start_where_they_say() -> None:
         ),
         (lambda Z, X, r: tl.scatter(X, r, lambda r: r, lambda r: 0.5), r"0.5 \(float32\), of another kind than X: int64\[20\]"),
         (lambda Z, X, r: tl.scatter(X, r, lambda r: r, lambda r: True), r"True \(bool\), of another kind than X: int64\[20\]"),
-        (lambda Z, X, r: tl.scatter(Z, r, lambda r: r % 8, lambda r: 1.0, "mul"), "^reduce='mul' is not one of add, min, max, set$"),
+        (
+            lambda Z, X, r: tl.scatter(Z, r, lambda r: r % 8, lambda r: 1.0, "mul"),
+            "^reduce='mul' is not one of add, min, max, set; products of what is above 0 are tl.exp of sums of logarithms$",
+        ),
         (lambda Z, X, r: tl.scatter(Z, (), lambda: 0, lambda: 1.0), "one or more"),
         (lambda Z, X, r: tl.scatter(Z, r, lambda: 0, lambda r: 1.0), "must be a function of the 1 axes"),
         (lambda Z, X, r: tl.scatter(3, r, lambda r: 0, lambda r: 1.0), "must be a tensor"),  # type: ignore[arg-type]

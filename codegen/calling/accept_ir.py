@@ -1,4 +1,4 @@
-"""LLVM IR that takes one argument of a call apart: a plain NumPy array by its fields, a tensor of another library by DLPack.
+"""LLVM IR that takes one argument of a call apart: a plain NumPy array by its fields, a NumPy scalar, a tensor of others by DLPack.
 
 `accept` gives the address of the data where the spec of the argument allows the object, else null, and says nothing about why: whatever
 it does not know goes the careful path. A type of another library is known once `runtime.exchange` has met it. Its tensors come as
@@ -88,7 +88,16 @@ def _accept() -> str:
 define internal ptr @accept(ptr %spec, ptr %object, ptr %dims, ptr %bytes, ptr %held) alwaysinline {{
 {field("type", "ptr", "%object", HEADER - 8)}
   %plain = icmp eq ptr %type, @numpy_ndarray
-  br i1 %plain, label %layout, label %foreign
+  br i1 %plain, label %layout, label %other
+other:
+{spec_word("scalar", "ptr")}
+  %single = icmp eq ptr %type, %scalar
+  br i1 %single, label %number, label %foreign
+number:
+{word("of.one", "i64", "%spec", SPEC.index("itemsize"))}
+  store i64 %of.one, ptr %bytes
+  %value = getelementptr i8, ptr %object, i64 {HEADER}
+  ret ptr %value
 foreign:
   %tensor = call ptr @exchange(ptr %spec, ptr %object, ptr %type, ptr %dims, ptr %bytes, ptr %held)
   ret ptr %tensor

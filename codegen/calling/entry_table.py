@@ -7,7 +7,8 @@ A table is a sequence of 64-bit words:
     the address of the spec of each input and output, the name of each input passed
     spec = the bound array or 0, its place among the inputs that are passed, dtype object, required flags, type in DLPack,
            flags that DLPack may not have, the address of strides or 0, the place of the input that it may lie over or -1,
-           itemsize, ndim, (offset, scale, slot, scale of another, its slot, divisor, least, most) for each axis
+           itemsize, the type of a NumPy scalar that it may be or 0, ndim,
+           (offset, scale, slot, scale of another, its slot, divisor, least, most) for each axis
 
 where strides are in elements, of an argument that does not lie in C order; and an axis has the extent
 `(offset + scale * dims[slot] + ...) // divisor`, without a term where its slot is negative. An axis with one dim and the divisor 1 tells
@@ -31,7 +32,7 @@ _OF_DIMS: Final = ("offset", "scale", "slot", "scale.2", "slot.2", "divisor")
 AXIS: Final = (*_OF_DIMS, "least", "most")
 TERMS: Final = 2
 """Dims in the extent of an axis, at most."""
-SPEC: Final = ("bound", "place", "dtype", "flags", "exchanged", "forbidden", "strides", "over", "itemsize", "ndim", "axes")
+SPEC: Final = ("bound", "place", "dtype", "flags", "exchanged", "forbidden", "strides", "over", "itemsize", "scalar", "ndim", "axes")
 
 
 def word(name: str, kind: str, table: str, at: int | str) -> str:

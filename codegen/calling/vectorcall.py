@@ -213,6 +213,14 @@ def install(kernel: object, caller: Callee) -> tuple[object, ...]:
     return table, specs, memory, labels, lies, caller, caller.fail, library
 
 
+@cache
+def _is_after_its_head(dtype: DType) -> bool:
+    """Does a NumPy scalar of a type hold its value right after the head of the object? Looked at in one."""
+    scalar = dtype.numpy.type(1)
+    wide_enough = type(scalar).__basicsize__ >= entry_table.HEADER + dtype.bytes
+    return wide_enough and ctypes.string_at(id(scalar) + entry_table.HEADER, dtype.bytes) == np.asarray(scalar, dtype.numpy).tobytes()
+
+
 def _words(values: list[int]) -> ctypes.Array[ctypes.c_int64]:
     return (ctypes.c_int64 * len(values))(*values)
 
@@ -239,7 +247,8 @@ def _spec(
         ctypes.addressof(steps) if steps else 0,
         -1 if argument.over is None else argument.over,
     ]
-    words = [0 if bound is None else id(bound), place, *kind, dtype.bytes, len(argument.shape)]
+    scalar = id(dtype.numpy.type) if not written and not argument.shape and _is_after_its_head(dtype) else 0
+    words = [0 if bound is None else id(bound), place, *kind, dtype.bytes, scalar, len(argument.shape)]
     for extent in argument.shape:
         form = quotient(extent)
         if form is None or len(form.terms) > entry_table.TERMS:

@@ -14,6 +14,7 @@ from typing import Final
 from tensorlang import ir
 from tensorlang.algebra.bounds import Bounds
 from tensorlang.algebra.ranges import is_fixed, is_limited
+from tensorlang.algebra.simplify import simplify
 from tensorlang.checks.elements import element_facts, within_elements
 from tensorlang.checks.proof import possible, witness
 from tensorlang.checks.question import Question, Witness
@@ -178,6 +179,9 @@ def _outside(what: str, does: str, load: Load, position: int, question: Question
     spelled, index = f"{what} {does} {_told(load)}", load.index[position]
     tensor = repr(load.buffer) if isinstance(load.buffer, Tensor) else "itself"
     told = [name for name, lo, hi in question.ranges if Axis(name) in walk(index) and not (is_fixed(lo) and is_fixed(hi))]
+    counted = _counted_back(index, question.extents[position])
+    if counted:
+        return f"{spelled} outside {tensor}: {counted}"
     limit = f"limit {spoken(told[0])} with tl.reduce_axis(..., within={text(question.extents[position])}), " if told else ""
     if found is None:
         return f"{spelled} of {tensor}, and axis {position} cannot be proved to stay inside; {limit}{_hint(does, index)}"
@@ -188,6 +192,14 @@ def _outside(what: str, does: str, load: Load, position: int, question: Question
     verb, hint = "read" if does == "reads" else "written", _hint(does, index, [name for name in shown if name not in axes])
     place = f"at {', '.join(at)}" if at else "for some data" if reads_data(index) else "at every point"
     return f"{spelled} outside {tensor}: {place}, axis {position} is {verb} at {found.value[0]}; {limit}{hint}"
+
+
+def _counted_back(index: Expr, extent: Expr) -> str:
+    """What is told of a literal below 0; nothing of any other index."""
+    index = simplify(index)
+    if not isinstance(index, Const) or index.value >= 0:
+        return ""
+    return f"indices do not count from the end; {text(simplify(Binary('add', extent, index)))} is that element"
 
 
 def _matters(name: str, question: Question) -> bool:

@@ -79,6 +79,11 @@ ABSENT: Final = {
     **dict.fromkeys(("std", "variance"), _SPREAD),
     **dict.fromkeys(("median", "percentile", "quantile"), _MIDDLE),
     "eye": 'write tl.compute((n, n), lambda i, j: tl.cast(i == j, "float32"))',
+    **dict.fromkeys(
+        ("digamma", "gamma", "gammaln", "lgamma"),
+        "there is none; of integers below some n its values are a table, tl.buffer(array); of floats write a series, "
+        "as Stirling's of x + 8 less the logarithm of x * (x + 1) * ... * (x + 7)",
+    ),
     "hypot": "write tl.sqrt(x * x + y * y)",
     "inf": 'write float("inf")',
     "nan": 'write float("nan")',

@@ -164,6 +164,19 @@ class Whole:
         """A tensor is there, whatever it holds: Python would ask `__len__`, which refuses."""
         return True
 
+    def _multiplied(self, other: object) -> NoReturn:
+        self._refuse_for(self, other)
+
+    def _multiplying(self, other: object) -> NoReturn:
+        self._refuse_for(other, self)
+
+    def _refuse_for(self, left: object, right: object) -> NoReturn:
+        """Refuse `left @ right`."""
+        if not all(isinstance(part, Whole) and getattr(part, "ndim", 0) == 2 for part in (left, right)):
+            self._refuse()
+        of = ", ".join(getattr(part, "name", None) or name for part, name in ((left, "A"), (right, "B")))
+        raise DefinitionError(f"{left!r} @ {right!r}: a product of matrices is tl.ops.matmul({of}); operators of Python are on elements")
+
     def _refuse(self, *_: object) -> NoReturn:
         label = getattr(self, "name", None) or "A"
         axes = ", ".join("ijklmn"[: getattr(self, "ndim", 1)]) or "()"
@@ -172,7 +185,8 @@ class Whole:
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _refuse
     __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refuse
-    __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = _refuse
+    __matmul__, __rmatmul__ = _multiplied, _multiplying
+    __pow__ = __rpow__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = _refuse
     __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = __invert__ = _refuse
 
     def __array_ufunc__(self, ufunc: Any, _method: str, *_operands: Any, **_options: Any) -> NoReturn:

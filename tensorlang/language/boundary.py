@@ -19,7 +19,8 @@ def pad(tensor: Tensor, widths: object, mode: str = "constant", value: ExprLike 
     """`tensor` extended on both sides of each axis: `widths` is a pair (before, after) for each axis, one for all, or one int; all >= 0.
 
     The modes are those of `numpy.pad`: `constant` (with `value`; 0 is False among bools), `edge`, `reflect` (without the edge), `symmetric`
-    (with it) and `wrap`. Raises `DefinitionError` for another mode, or other widths.
+    (with it) and `wrap`; what is wider than the axis is mirrored again, as there, where its extent is a literal. Raises `DefinitionError`
+    for another mode, or other widths.
     """
     choice(mode, "pad mode", MODES)
     as_tensor(tensor, "what pad extends")
@@ -67,6 +68,10 @@ def _inner(mode: str, at: Expr, extent: Extent, pair: tuple[int, int]) -> Expr:
             return at % size
         return select(at < 0, at + size, select(at >= size, at - size, at))
     twice = int(mode == "symmetric")  # the edge stands twice
+    if isinstance(extent, int) and 0 < extent < max(pair) + 1 - twice:  # mirrored again and again
+        period = max(2 * (last + twice), 1)
+        within = at % period
+        return select(within > last, period - twice - within, within)
     return select(at < 0, -at - twice, select(at > last, 2 * last + twice - at, at))
 
 

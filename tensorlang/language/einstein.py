@@ -66,7 +66,8 @@ def _letters(spec: object, operands: int) -> tuple[list[str], str]:
     """The letters of each operand and of the output."""
     plain = spec.replace(" ", "") if isinstance(spec, str) else ""
     if not isinstance(spec, str) or not _SPEC.match(plain):
-        raise DefinitionError(f"einsum takes letters, commas and one ->, as in 'ik,kj->ij', not {spec!r:.60}")
+        hint = "; write a letter for each axis that ... stands for" if "..." in plain else ""
+        raise DefinitionError(f"einsum takes letters, commas and one ->, as in 'ik,kj->ij', not {spec!r:.60}{hint}")
     left, arrow, output = plain.partition("->")
     inputs = left.split(",")
     if len(inputs) != operands or not operands:

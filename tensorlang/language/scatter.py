@@ -56,7 +56,8 @@ def scatter(
 def scatter_reducer(kind: object, of: DType) -> ir.Reducer | None:
     """The reducer of a kind of scatter; None for "set". Raises `DefinitionError` for another kind."""
     if not isinstance(kind, str) or kind not in KINDS:
-        raise DefinitionError(f"reduce={kind!r:.60} is not one of {', '.join(KINDS)}")
+        hint = "; products of what is above 0 are tl.exp of sums of logarithms" if kind in ("mul", "prod", "multiply") else ""
+        raise DefinitionError(f"reduce={kind!r:.60} is not one of {', '.join(KINDS)}{hint}")
     if kind == "set":
         return None
     if of == BOOL:

@@ -12,6 +12,7 @@ import pytest
 import tensorlang as tl
 from tensorlang import ir
 from tensorlang.codegen.cache.signature import Signature
+from tensorlang.codegen.calling import checked_call
 from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.kernel.kernel import Kernel
 from tensorlang.codegen.runtime import arrays
@@ -360,3 +361,20 @@ def test_a_bfloat16_tensor_of_another_library_is_taken_without_a_copy() -> None:
     out = np.zeros(6, "u2")
     kernel(values.reshape(2, 3), out=Bfloat16Tensor(out, (2, 3)))
     np.testing.assert_array_equal(out, bits)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"])
+def test_a_number_of_the_type_of_the_argument_needs_no_careful_call(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    x, a = tl.placeholder((8,), dtype, name="x"), tl.placeholder((), dtype, name="a")
+    kernel = tl.build(tl.compute((8,), lambda i: tl.select(i < 4, x[i], a[()]), name="y"))
+    given, number = np.zeros(8, x.dtype.numpy), x.dtype.numpy.type(1)
+    kernel(given, np.array(number))  # from now on its call is machine code
+    careful: list[object] = []
+    real = checked_call.prepare
+    monkeypatch.setattr(checked_call, "prepare", lambda *args: careful.append(args) or real(*args))
+    np.testing.assert_array_equal(kernel(given, number).astype("f4"), [0, 0, 0, 0, 1, 1, 1, 1])
+    np.testing.assert_array_equal(kernel(given, a=number).astype("f4"), [0, 0, 0, 0, 1, 1, 1, 1])
+    assert not careful
+    for other in (np.float64(1) if dtype != "float64" else np.float32(1), 1.0):
+        with pytest.raises(tl.CallError, match="argument 'a'"):
+            kernel(given, other)
