@@ -12,7 +12,6 @@ import pytest
 import tensorlang as tl
 from tensorlang import ir
 from tensorlang.codegen.cache.signature import Signature
-from tensorlang.codegen.calling import checked_call
 from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.kernel.kernel import Kernel
 from tensorlang.codegen.runtime import arrays
@@ -370,11 +369,12 @@ def test_a_number_of_the_type_of_the_argument_needs_no_careful_call(monkeypatch:
     given, number = np.zeros(8, x.dtype.numpy), x.dtype.numpy.type(1)
     kernel(given, np.array(number))  # from now on its call is machine code
     careful: list[object] = []
-    real = checked_call.prepare
-    monkeypatch.setattr(checked_call, "prepare", lambda *args: careful.append(args) or real(*args))
+    prepared = Caller.prepared
+    monkeypatch.setattr(Caller, "prepared", lambda *args: careful.append(args) or prepared(*args))
     np.testing.assert_array_equal(kernel(given, number).astype("f4"), [0, 0, 0, 0, 1, 1, 1, 1])
     np.testing.assert_array_equal(kernel(given, a=number).astype("f4"), [0, 0, 0, 0, 1, 1, 1, 1])
     assert not careful
     for other in (np.float64(1) if dtype != "float64" else np.float32(1), 1.0):
         with pytest.raises(tl.CallError, match="argument 'a'"):
             kernel(given, other)
+    assert len(careful) == 2

@@ -181,5 +181,5 @@ SCHEDULES: Final[dict[str, tuple[Any, tuple[tuple[Any, ...], ...]]]] = {
     "share": (sharpened(), (("share", "Y"),)),
     "reuse": (alike(), (("reuse", "T", "S"),)),
     "trim": (banded(), (("tile", "T.i", "T.j", 4, 8), ("trim", "T.j_o"))),
-    "by_cases": (rolled(), (("by_cases", "Y", "d"), ("specialize", "(at[0] == 0) & (at[1] == 1) & (at[2] == -1)"))),
+    "by_cases": (rolled(), (("by_cases", "Y", "d"),)),
 }
