@@ -5,7 +5,8 @@
             Y[d, x] = X[(x + at[d]) % 8]        ->                  Y[d, x] = select(d < 1, X[(x + at[0]) % 8],
                                                                               select(d < 2, X[(x + at[1]) % 8], X[(x + at[2]) % 8]))
 
-What a table holds at each place can then be known (`specialize`), and an index that went through it is a neighbour with a literal distance.
+What a table holds at each place can then be known (`specialize`, before it or after), and an index that went through it is a neighbour with
+a literal distance.
 Code generation parts loops and lanes at such conditions, and unrolled loops decide them. The cases are halved again and again, so that
 a test stands in few others.
 
@@ -20,10 +21,13 @@ from typing import Final
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Compare, Const, Expr, For, Nest, Select, Store
+from tensorlang.ir.mentions import mentions
 from tensorlang.ir.printer import short
 from tensorlang.ir.traverse import axes_of, nodes, substitute
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
+from tensorlang.schedules.directives.specialize import told
 from tensorlang.schedules.rewriting.edit import edit_loops, edit_stores, path_to_loop, require_stage, stores_of
+from tensorlang.schedules.rewriting.version import is_version
 
 MOST_CASES: Final = 32
 """Iterations of the loop: each is a copy of the expression."""
@@ -41,7 +45,8 @@ class ByCases(Directive):
     def apply(self, nest: Nest) -> Nest:
         """The nest with the choices."""
         require_stage(nest, self.stage)
-        loop = path_to_loop(nest, self.loop)[-1]
+        path = path_to_loop(nest, self.loop)
+        loop, known = path[-1], told(part.cond for part in path if is_version(part) and self.loop in mentions(part.then).names)
         assert isinstance(loop, For)
         own = [store for store in stores_of(loop, (self.stage,)) if any(map(self._moves, store.values))]
         if not own:
@@ -60,7 +65,7 @@ class ByCases(Directive):
             if store.stage != self.stage:
                 return store
             values = (self._cases(value, first, first + count) if self._moves(value) else value for value in store.values)
-            return replace(store, values=tuple(values))
+            return replace(store, values=tuple(map(known, values)))
 
         return replace(nest, body=edit_loops(nest.body, lambda part: part.loop == self.loop, lambda part: edit_stores(part, chosen)))
 

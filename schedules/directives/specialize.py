@@ -21,7 +21,7 @@ Legal always. The condition is over dims and elements of operands of integers, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -67,12 +67,14 @@ def assumed(nest: Nest, condition: str) -> Nest:
 
 def _under(nest: Nest, condition: Expr) -> Nest:
     """The nest with the literals that a condition tells."""
-    values = dict(_literals(condition))
-
-    def known(expr: Expr) -> Expr:
-        return simplify(_with(expr, values)) if values else expr
-
+    known = told([condition])
     return replace(nest, body=map_expressions(nest.body, known), relations=tuple(rebounded(relation, known) for relation in nest.relations))
+
+
+def told(conditions: Iterable[Expr]) -> Callable[[Expr], Expr]:
+    """What expressions are where conditions hold: with the literals that these tell."""
+    values = {known: value for condition in conditions for known, value in _literals(condition)}
+    return lambda expr: simplify(_with(expr, values)) if values else expr
 
 
 def _read(nest: Nest, condition: Expr) -> Expr:

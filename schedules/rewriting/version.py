@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from typing import TypeGuard
 
 from tensorlang.ir import If, Nest, Stmt
 from tensorlang.ir.mentions import mentions
@@ -20,11 +21,11 @@ def in_version(nest: Nest, within: str, change: Callable[[Nest], Nest]) -> Nest:
     if not within:
         return change(nest)
     path_to_loop(nest, within)
-    if not _is_version(nest.body):
+    if not is_version(nest.body):
         raise Refusal("TL-S301", f"there are no versions here of which {within!r} would name one; leave out within=", loop=within)
 
     def changed(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, If) and _is_version(stmt):
+        if isinstance(stmt, If) and is_version(stmt):
             assert stmt.orelse is not None
             if within in mentions(stmt.then).names:
                 return replace(stmt, then=changed(stmt.then))
@@ -48,7 +49,8 @@ def version_of(stmt: Stmt, loop: str) -> Stmt:
     return stmt
 
 
-def _is_version(stmt: Stmt) -> bool:
+def is_version(stmt: Stmt) -> TypeGuard[If]:
+    """Is a statement the versions that `specialize` made?"""
     return isinstance(stmt, If) and stmt.orelse is not None
 
 

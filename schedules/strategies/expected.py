@@ -33,6 +33,7 @@ from tensorlang.schedules.strategies.preparation.simplified import Simplified
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.schedules.strategies.versions import expecting
+from tensorlang.system.lazy import cached_property
 
 MOST_ELEMENTS: Final = 128
 """Elements of all tables together: each is a comparison in every call."""
@@ -74,10 +75,16 @@ class Expectation:
             nest = step.apply(nest)
         return nest
 
-    def scheduled(self, program: LoweredProgram, model: Schedule) -> Schedule | None:
-        """The program with the steps of `model`, a schedule of the fulfilled one; None where one is refused."""
+    def scheduled(self, program: LoweredProgram, model: Schedule, usual: Schedule) -> Schedule | None:
+        """The program with the steps of `model`, a schedule of the fulfilled one, and elsewhere of the `usual` one; None for refusals.
+
+        A loop that is to have cases may be gone once stages are moved: then the other version has them, too.
+        """
         s = Schedule(program)
-        return s if all(map(s.attempt, self.cases)) and expecting(s, self.condition, model) else None
+        if expecting(s, self.condition, self.cases, model, usual):
+            return s
+        s = Schedule(program)
+        return s if all(map(s.attempt, self.cases)) and expecting(s, self.condition, (), model, usual) else None
 
 
 @dataclass(frozen=True)
@@ -116,8 +123,12 @@ class Expected:
 
     def schedule(self, config: Config) -> Schedule:
         """The schedule of a point."""
-        found = self.expectation.scheduled(self.program, self.inner.schedule(config))
-        return self.usual.schedule(self.usual.default) if found is None else found
+        found = self.expectation.scheduled(self.program, self.inner.schedule(config), self._elsewhere)
+        return self._elsewhere.copy() if found is None else found
+
+    @cached_property
+    def _elsewhere(self) -> Schedule:
+        return self.usual.schedule(self.usual.default)
 
 
 def _places(values: tuple[Expr, ...], tables: Mapping[str, npt.NDArray[Any]]) -> Iterator[tuple[str, Load]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -42,10 +43,21 @@ def joined(program: LoweredProgram, condition: str, small: Schedule, large: Sche
     return s if first.until(s) and second.until(s) else None
 
 
-def expecting(s: Schedule, condition: str, model: Schedule) -> bool:
-    """Append the steps of `model`: those that move stages in both versions, the others where the condition holds. False for refusals."""
+def expecting(s: Schedule, condition: str, cases: Sequence[Directive], model: Schedule, usual: Schedule) -> bool:
+    """Append the steps of `model`, a schedule of the program for which the condition holds once it has `cases`; False where one is refused.
+
+    Those that move stages are in both versions. Elsewhere go the steps of the `usual` schedule, as far as they begin alike.
+    """
+    whole = _moved(model)
     first = _Version(model, {})
-    return first.until(s, _moved(model)) and s.attempt(Specialize(condition)) and first.until(s)
+    if not first.until(s, whole) or not all(map(s.attempt, (Specialize(condition), *cases))):
+        return False
+    special, generic = _versions(s)
+    renamed = {one.loop: other.loop for one, other in zip(loops(special), loops(generic), strict=True)}
+    names = {old: renamed.get(new, new) for old, new in first.names.items()}
+    if whole >= _moved(usual) and model.directives[:whole] == usual.directives[:whole]:
+        _Version(usual, {**renamed, **names}, SUFFIX, whole).until(s)
+    return first.until(s)
 
 
 class _Version(Replay):

@@ -42,6 +42,19 @@ def test_a_version_has_what_tables_hold_as_literals_and_the_other_one_reads_them
         np.testing.assert_array_equal(kernel(x, np.array(table, dtype)), want)
 
 
+def test_a_version_alone_gets_cases_and_its_condition_is_known_in_them() -> None:
+    s = tl.Schedule(shifted())
+    s.specialize("(at[0] == 0) & (at[1] == 1) & (at[2] == 7)")
+    s.by_cases("Y", "d")
+    version, rest = str(s).split("else:")
+    assert "select(d < 1, X[j % 8], select(d < 2, X[(j + 1) % 8], X[(j + 7) % 8]))" in version
+    assert "select" not in rest
+    check(s)
+    s.by_cases("Y", "d_generic")
+    assert "at[1]" in str(s).split("else:")[1]
+    check(s)
+
+
 def test_sums_loops_that_do_not_begin_at_zero_and_unrolled_loops_have_cases() -> None:
     x, w = tl.placeholder((5, 9), name="X"), tl.placeholder((9,), name="w")
     k = tl.reduce_axis((2, 7), name="k")

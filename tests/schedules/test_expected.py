@@ -11,6 +11,7 @@ import pytest
 import tensorlang as tl
 from tensorlang.lowering.program import lower_program
 from tensorlang.schedules.model.estimate import estimate
+from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.strategies import choose, expectations
 
 DOWN, RIGHT = [0, 1, -1, 0, 0, 1, 1, -1, -1], [0, 0, 0, 1, -1, 1, -1, 1, -1]
@@ -65,6 +66,16 @@ def test_the_default_expects_what_the_tables_hold_and_is_predicted_to_gain(kind:
     assert estimate(chosen.nest, MACHINE.core).seconds < 0.5 * estimate(usual.nest, MACHINE.core).seconds
     image = np.random.default_rng(0).random((N, N), "f4")
     np.testing.assert_allclose(tl.build(chosen)(image), wanted(DOWN, RIGHT, kind, image), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["sum", "sum, clamped", "first"])
+def test_elsewhere_the_steps_are_those_of_the_usual_schedule(kind: str) -> None:
+    strategy = choose(taps(tl.buffer(np.array(DOWN), name="dy"), tl.buffer(np.array(RIGHT), name="dx"), kind), MACHINE, 1)
+    usual = strategy.schedule({**strategy.default, "tables": "read"})
+    chosen = strategy.schedule(strategy.default)
+    elsewhere = chosen.nest.body.orelse  # type: ignore[union-attr]
+    kinds = [[loop.kind for loop in loops(body)] for body in (elsewhere, usual.nest.body)]
+    assert kinds[0] == kinds[1]
 
 
 def test_offsets_in_one_table_of_pairs_are_expected() -> None:
