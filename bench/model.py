@@ -8,7 +8,8 @@ For each log: the rank correlation (Spearman) of predicted and measured time ove
 model would pick over the best of the sample, and predicted over measured time (least, median, most). A log's core is the one that it names.
 
 A log ends with its best trials and the default, measured again in turns. A pick that is one of them is compared with them, as it was
-measured there: a single trial on a shared machine is off by more than models differ, and nothing tells how far the first one is.
+measured there: a single trial on a shared machine is off by more than models differ. `again / first` is the default's time at the end over
+that of the first trial, which tells how steady the machine was: ranks and picks of a log are as good as its trials.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class Row:
     pick: float
     ratios: tuple[float, float, float]
     cost: float
+    steady: float | None
 
 
 def judged(path: Path, points: int) -> Row:
@@ -84,7 +86,15 @@ def judged(path: Path, points: int) -> Row:
     pick = pick_over_best(chosen, {trial["id"]: seconds for trial, seconds in zip(trials, measured, strict=False)}, records)
     ratios = sorted(guess / truth for guess, truth in zip(predicted, measured, strict=True))
     correlation = float(scipy.stats.spearmanr(predicted, measured).statistic)
-    return Row(path.name.split(".")[0], core, len(nests), correlation, pick, (ratios[0], statistics.median(ratios), ratios[-1]), cost)
+    told = (ratios[0], statistics.median(ratios), ratios[-1])
+    return Row(path.name.split(".")[0], core, len(nests), correlation, pick, told, cost, again_over_first(records))
+
+
+def again_over_first(records: Sequence[Any]) -> float | None:
+    """The default's time at the end of a log over that of its trial; None for a log without an end."""
+    trials = {record["id"]: float(record["min"]) for record in records if record["kind"] == "trial" and record.get("min")}
+    finals = [record for record in records if record["kind"] == "final" and record.get("default") in trials]
+    return float(finals[-1]["default_time"]) / trials[finals[-1]["default"]] if finals else None
 
 
 def pick_over_best(chosen: str, single: Mapping[str, float], records: Sequence[Any]) -> float:
@@ -138,8 +148,9 @@ def section(rows: Sequence[Row]) -> str:
     for row in rows:
         least, median, most = row.ratios
         spread = f"{least:.2f} {median:.2f} {most:.2f}"
-        lines.append([f"`{row.name}`", row.core, str(row.points), f"{row.correlation:.2f}", f"{row.pick:.2f}", spread])
-    heads = ["log", "core ", "points", "rank correlation", "pick / best", "predicted / measured: least, median, most "]
+        steady = "" if row.steady is None else f"{row.steady:.2f}"
+        lines.append([f"`{row.name}`", row.core, str(row.points), f"{row.correlation:.2f}", f"{row.pick:.2f}", steady, spread])
+    heads = ["log", "core ", "points", "rank correlation", "pick / best", "again / first", "predicted / measured: least, median, most "]
     return "\n".join([RECORDED, markdown(["figure", "value", "goal ", "kept "], goals), markdown(heads, lines)])
 
 

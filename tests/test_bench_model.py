@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench import defaults
-from bench.model import Row, section as ranking
+from bench.model import Row, again_over_first, section as ranking
 from bench.peers.workloads import FAMILIES
 from bench.sections import sections, written
 from bench.simulate import read
@@ -87,8 +87,17 @@ def test_a_number_that_makes_no_sense_is_wrong_usage(arguments: list[str]) -> No
     assert stopped.value.code == 2
 
 
+def test_a_log_tells_how_steady_its_machine_was() -> None:
+    trials: list[dict[str, object]] = [{"kind": "trial", "id": "a", "min": 3e-3}, {"kind": "trial", "id": "b", "min": 1e-3}]
+    assert again_over_first(trials) is None
+    assert again_over_first([*trials, {"kind": "final", "default": "a", "default_time": 2.1e-3}]) == pytest.approx(0.7)
+
+
 def test_the_table_of_recorded_logs_has_a_goal_for_each_processor() -> None:
-    rows = [Row("a", "znver5", 60, 0.9, 1.0, (0.5, 1.0, 2.0), 1e-3), Row("b", "cascadelake", 30, 0.5, 1.4, (0.5, 1.0, 2.0), 1e-3)]
+    rows = [
+        Row("a", "znver5", 60, 0.9, 1.0, (0.5, 1.0, 2.0), 1e-3, None),
+        Row("b", "cascadelake", 30, 0.5, 1.4, (0.5, 1.0, 2.0), 1e-3, 0.7),
+    ]
     text = ranking(rows)
     assert "rank correlation, cascadelake: least | 0.50 | at least 0.6 | **no** |" in text
     assert "rank correlation, znver5: median of 1 spaces | 0.90 | at least 0.85 | yes |" in text

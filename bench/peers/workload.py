@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import ml_dtypes
 import numpy as np
 
 from bench.peers import images, plain
+from tensorlang.codegen.runtime.arrays import empty_aligned
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Unit: TypeAlias = Literal["GFLOP/s", "GB/s", "M calls/s"]
-LINE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +110,10 @@ def aligned(array: Array) -> Array:
 
 
 def blank(shape: tuple[int, ...], dtype: Any) -> Array:
-    """Room for a result, at a line of the cache and touched once."""
-    kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
-    size = math.prod(shape) * kind.itemsize
-    room = np.empty(size + LINE, "uint8")
-    room[...] = 0
-    skipped = -room.ctypes.data % LINE
-    whole: Array = room[skipped : skipped + size].view(kind).reshape(shape)
-    return whole
+    """Room for a result, where kernels would make it themselves (at a line of the cache, a huge one apart from operands), touched once."""
+    room: Array = empty_aligned(shape, np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype))
+    room.fill(0)
+    return room
 
 
 def drawn(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> Array:
