@@ -236,7 +236,7 @@ def test_an_example_occurs(index: Tree, extent: int) -> None:
     else:
         assume(False)
     assert "outside" in message or "cannot be proved" in message
-    if "outside" not in message:
+    if "outside" not in message or "do not count from the end" in message:
         return
     shown, value = re.search(r": at (.*), axis 0 is read at (-?\d+); ", message).groups()  # type: ignore[union-attr]
     arrays = {tensor.name: np.zeros(tensor.shape, tensor.dtype.numpy) for tensor in place.operands.values()}

@@ -29,7 +29,7 @@ from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.loops.unread import trim_unread
 from tensorlang.schedules.strategies.loops.whole_steps import part_whole_steps
 from tensorlang.schedules.strategies.placements.choices import Placements
-from tensorlang.schedules.strategies.placements.search import PlacementSearch
+from tensorlang.schedules.strategies.placements.search import PlacementSearch, keep_much
 from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, PointCosts
 from tensorlang.schedules.strategies.preparation.interleave import interleave_operands
 from tensorlang.schedules.strategies.preparation.recomputing import Recomputing
@@ -130,8 +130,7 @@ class ProgramStrategy:
     @property
     def keeps_much(self) -> bool:
         """Would its intermediates together leave the near caches?"""
-        sizes = [info.written() for info in self._stages if info.store.buffers[0].memory != "argument"]
-        return None in sizes or sum(size or 0 for size in sizes) > self.machine.l2 // 2
+        return keep_much(self._stages, self.machine)
 
     @cached_property
     def seconds(self) -> float:

@@ -103,14 +103,14 @@ def test_a_database_is_asked_once_for_a_key_and_again_when_it_has_grown(log: Log
     books = Database(log)
     for _ in range(3):
         assert kernels.compile(matmul(32), database=books).level == "tuned"
-        assert kernels.compile(product(24, 24, 24), database=books).level == "default"
-        assert kernels.compile(product(24, 24, 24, weight_first=True), database=books).level == "default"
+        assert kernels.compile(product(30, 30, 30), database=books).level == "default"
+        assert kernels.compile(product(30, 30, 30, weight_first=True), database=books).level == "default"
     assert len(asked) == 2
-    log.append(record(1, product(24, 24, 24), **another(product(24, 24, 24))))
-    assert kernels.compile(product(24, 24, 24), database=books).level == "default"
+    log.append(record(1, product(30, 30, 30), **another(product(30, 30, 30))))
+    assert kernels.compile(product(30, 30, 30), database=books).level == "default"
     books.refresh()
-    assert kernels.compile(product(24, 24, 24), database=books).level == "tuned"
-    assert kernels.compile(product(24, 24, 24), database=str(log.path)).level == "tuned"  # a path is read on by itself
+    assert kernels.compile(product(30, 30, 30), database=books).level == "tuned"
+    assert kernels.compile(product(30, 30, 30), database=str(log.path)).level == "tuned"  # a path is read on by itself
 
 
 @pytest.mark.parametrize(

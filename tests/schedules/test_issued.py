@@ -50,7 +50,7 @@ def test_a_part_of_a_vector_takes_as_long_as_a_whole_one(core):
     machine = machine_of(target(core))
     lanes = machine.lanes(32)
     part, whole = (estimate(tiled(6, lanes + end, (512,), 6, lanes).nest, machine).shares["arithmetic"] for end in (lanes - 3, lanes))
-    assert part == pytest.approx(whole, rel=0.02)
+    assert part == pytest.approx(whole, rel=0.04)
 
 
 @pytest.mark.parametrize("core", ["znver3", "haswell", "cascadelake", "znver5"])

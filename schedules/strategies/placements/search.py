@@ -8,7 +8,7 @@ whole, and where everything is in strips that can be, and moves stages one by on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final
@@ -19,7 +19,7 @@ from tensorlang.schedules.model.parts import Part, statements
 from tensorlang.schedules.model.produced import computed_at, inlined
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.rewriting.quotients_of_loops import is_rounded
-from tensorlang.schedules.strategies.analysis.stages import size, tensor_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, tensor_of
 from tensorlang.schedules.strategies.descent import Alternatives, descend
 from tensorlang.schedules.strategies.loops.thread_loop import seconds_of_forks
 from tensorlang.schedules.strategies.placements.choices import FUSED, INLINED, STRIP, WHOLE, Group, Placements
@@ -83,7 +83,9 @@ class PlacementSearch:
         return min((other for point in found for other in (point, *self._apart(point))), key=self._preferred)
 
     def _preferred(self, config: Mapping[str, Any]) -> float:
-        return self.seconds(config) * (1.0 if STRIP in config.values() else IN_STRIPS)
+        """What a point takes, and a little more where much is kept whole that strips would hold near."""
+        whole = WHOLE in config.values() and STRIP not in config.values() and keep_much(self.placements.stages.values(), self.machine)
+        return self.seconds(config) * (IN_STRIPS if whole else 1.0)
 
     def _apart(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Each group taken apart, its members whole: a descent moves them one by one, and there the first ones alone gain nothing."""
@@ -305,6 +307,12 @@ class PlacementSearch:
             if rows.beside and not self._gathers(name, rows.planes) and not any(map(self._gathers, written_in)):
                 beside(sketch, rows.planes, lanes)
         return sketch
+
+
+def keep_much(stages: Iterable[StageInfo], machine: Processor) -> bool:
+    """Would the intermediates of stages together leave the near caches?"""
+    sizes = [info.written() for info in stages if info.store.buffers[0].memory != "argument"]
+    return None in sizes or sum(size or 0 for size in sizes) > machine.l2 // 2
 
 
 def _is_whole(member: Sketch, made: Sketch) -> bool:
