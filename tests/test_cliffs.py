@@ -18,7 +18,7 @@ from tensorlang.ir import Const
 from tensorlang.ops import convolution, pooling
 from tensorlang.schedules.strategies import choose
 
-CLIFF: Final = 8.0
+CLIFF: Final = 10.0
 """Times as long as predicted: far beyond what a model is wrong by, and far below what lanes that are picked one by one take."""
 
 
