@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from tensorlang.ir import Axis, Compare, Const, Expr, Select, Store
-from tensorlang.ir.traverse import axes_of
+from tensorlang.ir.traverse import axes_of, read_in
 
 FEWEST: Final = 3
 """Cases that are told from the two sides of a choice."""
@@ -31,7 +31,8 @@ def _in_one_case(value: Expr, along: frozenset[str]) -> Expr:
     if axis is None or axis in along:
         return value
     cases = [*_cases(value, axis)]
-    return cases[(len(cases) - 1) // 2] if len(cases) >= FEWEST else value
+    alike = len({read_in(case) for case in cases}) == 1  # parts that are put together read other tensors, each of which counts
+    return cases[(len(cases) - 1) // 2] if alike and len(cases) >= FEWEST else value
 
 
 def _axis(value: Expr) -> str | None:

@@ -207,10 +207,12 @@ def _box(
 ) -> _Box | None:
     """What readers, each with the trips of its loops inside, read of tensors that are made together.
 
-    None where they follow the outer loops in different ways.
+    None where they follow the outer loops in different ways, or read nothing that is counted.
     """
     first, names = made[0], {access.buffer.name for access in made}
     uses = [(use, own) for reader, own in readers for use in reader.statement.accesses if use.buffer.name in names]
+    if not uses:
+        return None
     inside = {name for _, own in readers for name in own}
     sides: list[_Side] = []
     for place, whole in enumerate(first.extents):

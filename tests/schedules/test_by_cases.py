@@ -90,3 +90,17 @@ def test_what_has_no_cases_is_refused() -> None:
 )
 def test_conditions_on_what_is_no_table_are_refused(condition: str, reason: str) -> None:
     assert code_and_reason(tl.Schedule(shifted()), "specialize", condition) == ("TL-S005", reason)
+
+
+def test_parts_of_other_tensors_that_are_put_together_all_count() -> None:
+    """A search of placements asks what is read of each: of three parts the model read the middle one alone, and the search failed."""
+    x = tl.placeholder((4, 6, 40), name="X")
+    parts = [tl.compute((4, 2, 40), lambda a, b, c, n=n: tl.exp(x[a, b + 2 * n, c]) * (n + 1), name=f"part{n}") for n in range(3)]
+    whole = tl.compute(
+        (4, 6, 40),
+        lambda a, b, c: tl.select(b < 2, parts[0][a, b, c], tl.select(b < 4, parts[1][a, b - 2, c], parts[2][a, b - 4, c])),
+        name="whole",
+    )
+    given = np.random.default_rng(0).random((4, 6, 40), np.float32)
+    want = np.exp(given) * np.repeat([1, 2, 3], 2)[None, :, None]
+    np.testing.assert_allclose(tl.build(whole)(given), want, rtol=1e-5)
