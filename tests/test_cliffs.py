@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang import ops
 from tensorlang.ir import Const
-from tensorlang.ops import convolution, pooling
 from tensorlang.schedules.strategies import choose
 
 CLIFF: Final = 10.0
@@ -28,20 +28,15 @@ def _float(*shape: int, name: str) -> Any:
 
 def _convolved(channels: int, side: int, outputs: int, size: int, **how: Any) -> Any:
     x, w = _float(1, channels, side, side, name="x"), _float(outputs, channels, size, size, name="w")
-    return convolution.conv2d(x, w, **how)
+    return ops.conv2d(x, w, **how)
 
 
 def _product(m: int, n: int, depth: int) -> Any:
-    a, b, k = _float(m, depth, name="A"), _float(depth, n, name="B"), tl.reduce_axis(depth, name="k")
-    return tl.compute((m, n), lambda i, j: tl.sum(a[i, k] * b[k, j], axis=k), name="C")
+    return ops.matmul(_float(m, depth, name="A"), _float(depth, n, name="B"))
 
 
 def _softmax(rows: int, columns: int) -> Any:
-    x, k, q = _float(rows, columns, name="x"), tl.reduce_axis(columns, name="k"), tl.reduce_axis(columns, name="q")
-    most = tl.compute((rows,), lambda i: tl.max(x[i, k], axis=k), name="most")
-    raised = tl.compute((rows, columns), lambda i, j: tl.exp(x[i, j] - most[i]), name="raised")
-    total = tl.compute((rows,), lambda i: tl.sum(raised[i, q], axis=q), name="total")
-    return tl.compute((rows, columns), lambda i, j: raised[i, j] / total[i], name="softmax")
+    return ops.softmax(_float(rows, columns, name="x"))
 
 
 def _transposed(rows: int, columns: int) -> Any:
@@ -61,8 +56,8 @@ DEFINITIONS: Final[dict[str, Callable[[], Any]]] = {
     "conv 1x1, stride 2": lambda: _convolved(64, 56, 64, 1, stride=2),
     "conv 3x3": lambda: _convolved(32, 28, 32, 3, padding=1),
     "conv 3x3, stride 2": lambda: _convolved(32, 56, 32, 3, stride=2, padding=1),
-    "depthwise": lambda: convolution.depthwise_conv2d(_float(1, 32, 56, 56, name="x"), _float(32, 1, 3, 3, name="w"), padding=1),
-    "pooling": lambda: pooling.max_pool2d(_float(1, 32, 56, 56, name="x"), 3, stride=2, padding=1),
+    "depthwise": lambda: ops.depthwise_conv2d(_float(1, 32, 56, 56, name="x"), _float(32, 1, 3, 3, name="w"), padding=1),
+    "pooling": lambda: ops.max_pool2d(_float(1, 32, 56, 56, name="x"), 3, stride=2, padding=1),
     "product": lambda: _product(256, 256, 256),
     "product of odd sizes": lambda: _product(127, 333, 65),
     "product of few rows": lambda: _product(4, 1024, 1024),

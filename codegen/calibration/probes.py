@@ -144,20 +144,16 @@ class Bench:
         return linked(kernels.sums(self.target, 1), self.target)
 
     @cached_property
-    def _sums_together(self) -> Any:
-        return linked(kernels.sums(self.target, get_threads()), self.target)
-
-    @cached_property
     def _data(self) -> npt.NDArray[Any]:
         data = arrays.empty_aligned((self.beyond // 4,), FLOAT.numpy)
         data.fill(1)
         return data
 
-    def _rows(self, size: int, start: int = 0) -> npt.NDArray[Any]:
-        """A part of the data, as `sums` takes it."""
+    def _rows(self, size: int, start: int = 0, threads: int = 1) -> npt.NDArray[Any]:
+        """A part of the data, as `sums` takes it, of which each thread has a part."""
         row = kernels.row_of_sums(self.target)
-        count = max(size // (4 * row), 1)
-        return self._data[start // 4 : start // 4 + count * row].reshape(1, count, row)
+        count = max(size // (4 * row * threads), 1)
+        return self._data[start // 4 : start // 4 + threads * count * row].reshape(threads, count, row)
 
     def _read(self, size: int) -> BoundKernel:
         rows = self._rows(size)
@@ -212,11 +208,9 @@ class Bench:
 
     def _read_memory(self, size: int, threads: int = 1) -> BoundKernel:
         """So many bytes, of which each thread has a part."""
-        kernel, row = self._sums if threads == 1 else self._sums_together, kernels.row_of_sums(self.target)
-        count = size // 4 // row // threads
-        pieces = [self._data[start // 4 :][: threads * count * row] for start in range(0, self.beyond - size + 1, size)]
-        calls = [kernel.bind(piece.reshape(threads, count, row), again=1) for piece in pieces]
-        return BoundKernel(_in_turn(calls), pieces[0].nbytes)
+        kernel = self._sums if threads == 1 else linked(kernels.sums(self.target, threads), self.target)
+        pieces = [self._rows(size, start, threads) for start in range(0, self.beyond - size + 1, size)]
+        return BoundKernel(_in_turn([kernel.bind(rows, again=1) for rows in pieces]), pieces[0].nbytes)
 
     def _copy(self) -> BoundKernel:
         """One half to the other, past the caches."""

@@ -76,9 +76,9 @@ class CacheTraffic:
 
     def add(self, box: BufferFootprint, cache: CacheGeometry, times: float, held: float = 0.0) -> None:
         """Count what a box moves; neighbours in runs of `held` bytes are there until all of them were wanted."""
-        key, moved, begun = (box.place, box.name), box.units(cache.unit).total * times, float(PREFETCHED * cache.unit)
         if cache.passed_by(box):
             return
+        key, moved, begun = (box.place, box.name), box.units(cache.unit).total * times, float(PREFETCHED * cache.unit)
         alone = box.access.alone(begun, cache.streams)
         if not box.reads:
             self.stored[key] = self.stored.get(key, 0.0) + moved * (min(alone, begun / held) if held else alone)

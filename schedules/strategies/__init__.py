@@ -7,45 +7,13 @@ default. A strategy only ever writes directives that the schedule accepts.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from tensorlang.lowering.program import LoweredProgram, lower_program
-from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.expected import Expectation, unranged
-from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.ranged import Ranged
+from tensorlang.schedules.strategies.strategy import Strategy
 
 __all__ = ["Processor", "Strategy", "choose", "expectations"]
-
-
-class Strategy(Protocol):
-    """How a program can be scheduled."""
-
-    @property
-    def name(self) -> str:
-        """What kind of strategy this is, for logs."""
-        ...
-
-    @property
-    def space(self) -> Space:
-        """The points worth trying."""
-        ...
-
-    @property
-    def default(self) -> Config:
-        """The point to use where nothing is known."""
-        ...
-
-    @property
-    def costs(self) -> PointCosts:
-        """What points take by the cost model."""
-        ...
-
-    def schedule(self, config: Config) -> Schedule:
-        """The schedule of a point."""
-        ...
 
 
 def expectations(program: LoweredProgram) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.schedule import Schedule
@@ -24,43 +24,11 @@ from tensorlang.schedules.strategies.preparation.recomputing import Recomputing
 from tensorlang.schedules.strategies.preparation.unfolding import Unfolding
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.program import ProgramStrategy
+from tensorlang.schedules.strategies.strategy import PreparedStrategy
 from tensorlang.system.lazy import cached_property
 
 FEW_STEPS: Final = 0.5
 """The share of a program's steps with which it is faster in any case, so that the other way need not be searched."""
-
-
-class SomeStrategy(Protocol):
-    """What strategies of prepared programs have in common."""
-
-    @property
-    def name(self) -> str:
-        """What kind of strategy this is, for logs."""
-        ...
-
-    @property
-    def machine(self) -> Processor:
-        """Whom it is for."""
-        ...
-
-    @property
-    def space(self) -> Space:
-        """The points worth trying."""
-        ...
-
-    @property
-    def default(self) -> Config:
-        """The point to use where nothing is known."""
-        ...
-
-    @property
-    def costs(self) -> PointCosts:
-        """What points take by the cost model."""
-        ...
-
-    def schedule(self, config: Config) -> Schedule:
-        """The schedule of a point."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -68,10 +36,10 @@ class Way:
     """A way to prepare a program: its value of the knob, and what makes the strategy of the program that is prepared so."""
 
     value: str
-    make: Callable[[], SomeStrategy]
+    make: Callable[[], PreparedStrategy]
 
     @cached_property
-    def strategy(self) -> SomeStrategy:
+    def strategy(self) -> PreparedStrategy:
         """The strategy, which is made when it is asked for."""
         return self.make()
 
@@ -175,7 +143,7 @@ def _read_or_placed(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives
     return strategy
 
 
-def modelled(strategy: SomeStrategy) -> float:
+def modelled(strategy: PreparedStrategy) -> float:
     """What a call takes at the default point by the cost model."""
     return estimate(strategy.schedule(strategy.default).nest, strategy.machine.core).seconds
 

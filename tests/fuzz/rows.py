@@ -1,13 +1,12 @@
 """For each directive, arguments that stand a good chance with the nest of the moment.
 
-A directive without a row (one that is newer than this file) is drawn from the types and names of its fields.
+A directive without a row (one that is newer than this file) is drawn from its fields (`generic`).
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import tensorlang as tl
 from tensorlang.ir import Alloc, Block, Compare, Expr, For, Stmt, Store
@@ -19,8 +18,9 @@ from tensorlang.schedules.directives.hoist import invariants
 from tensorlang.schedules.directives.share import Share
 from tensorlang.schedules.directives.trim import Trim
 from tensorlang.schedules.legality.accesses import conditions_around, reads
-from tensorlang.schedules.rewriting.edit import literal_extent, loops_on, path_to_store, stages, stores
+from tensorlang.schedules.rewriting.edit import literal_extent, loops_on, path_to_store, stores
 
+from .generic import generic
 from .placements import (
     compute_at,
     compute_inline,
@@ -359,32 +359,6 @@ ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
     "reuse": (reuse, 1),
     "trim": (trim, 3),
 }
-LOOPS: Final = ("loop", "at", "by", "outer", "inner", "first", "second", "after", "before")
-
-
-def generic(name: str, view: View) -> Step | None:
-    """A directive drawn from its fields alone."""
-    rng, fields = view.rng, dict[str, Any]()
-    for entry in dataclasses.fields(catalogue.DIRECTIVES[name]):
-        optional = entry.default is not dataclasses.MISSING
-        if optional and rng.random() < 0.4:
-            continue
-        kind = str(entry.type)
-        if kind.startswith("int"):
-            fields[entry.name] = rng.choice((0, 1, 1, 2, 2, 3, 4, 8, 16, 64))
-        elif kind.startswith("bool"):
-            fields[entry.name] = rng.random() < 0.5
-        elif entry.name == "tensor":
-            fields[entry.name] = rng.choice(sorted({name_of(load) for load in reads(view.nest.body)} | set(view.intermediates()) or {"A"}))
-        elif entry.name == "stage":
-            fields[entry.name] = rng.choice(view.intermediates() or list(stages(view.nest)))
-        elif entry.name == "memory":
-            fields[entry.name] = rng.choice(("register", "stack", "heap"))
-        elif entry.name in LOOPS:
-            fields[entry.name] = view.loop().loop
-        elif not optional:
-            return None
-    return {"apply": name, "fields": fields}
 
 
 def known_methods() -> list[str]:

@@ -46,7 +46,7 @@ def test_a_tile_at_the_end_takes_what_it_takes_alone(whole, vectors, left, core)
 
 @pytest.mark.parametrize("core", ["znver3", "haswell", "cascadelake", "znver5"])
 def test_a_part_of_a_vector_takes_as_long_as_a_whole_one(core):
-    """Lanes that are off in every step need not keep what they held."""
+    """Lanes that are off in every step need not keep what they held; rows that begin off a line ask for some lines twice (3 % at most)."""
     machine = machine_of(target(core))
     lanes = machine.lanes(32)
     part, whole = (estimate(tiled(6, lanes + end, (512,), 6, lanes).nest, machine).shares["arithmetic"] for end in (lanes - 3, lanes))

@@ -29,7 +29,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, label, size, tail_of
 from tensorlang.schedules.strategies.descent import CODE_COST, descend
-from tensorlang.schedules.strategies.loops.prefetching import operands_from_afar
+from tensorlang.schedules.strategies.loops.prefetching import ASKING, operands_from_afar
 from tensorlang.schedules.strategies.loops.streaming import KNOB as STREAM, stream, streams_by_default
 from tensorlang.schedules.strategies.loops.thread_loop import outer_loop_knob, parallelize, worth_threads
 from tensorlang.schedules.strategies.processor import Processor
@@ -164,7 +164,7 @@ class Transpose:
         if self.streamed is not None:
             found.append(Flag(f"{prefix}{STREAM}"))
         if self.far:
-            found.append(Choice(f"{prefix}prefetch", AHEAD))
+            found.append(Choice(f"{prefix}{ASKING}", AHEAD))
         if self.threads > 1:
             found.append(outer_loop_knob(prefix))
         return tuple(found)
@@ -177,7 +177,7 @@ class Transpose:
         if self.streamed is not None:
             config[f"{prefix}{STREAM}"] = self.streamed
         if self.far:
-            config[f"{prefix}prefetch"] = 0
+            config[f"{prefix}{ASKING}"] = 0
         if self.threads > 1:
             config[f"{prefix}parallel"] = "outer" if self.shared else "none"
         return config
@@ -208,8 +208,8 @@ class Transpose:
         s.unroll(write_i)
         if config.get(f"{prefix}{STREAM}"):
             stream(s, self.stage)
-        for operand in self.far if config.get(f"{prefix}prefetch") else ():
-            if s.can("prefetch", operand, tiles[-1], config[f"{prefix}prefetch"]):
-                s.prefetch(operand, tiles[-1], config[f"{prefix}prefetch"])
+        for operand in self.far if config.get(f"{prefix}{ASKING}") else ():
+            if s.can("prefetch", operand, tiles[-1], config[f"{prefix}{ASKING}"]):
+                s.prefetch(operand, tiles[-1], config[f"{prefix}{ASKING}"])
         if alone and config.get(f"{prefix}parallel", "none") == "outer":
             parallelize(s, s.loops(self.stage.name)[0], self.threads)  # of strips where it stands in some
