@@ -108,12 +108,13 @@ class StatementSize:
 
 
 class _Context(NamedTuple):
-    """What stands around a statement: loops that copy it, its lanes, and the innermost loop that does not."""
+    """What stands around a statement: loops that copy it, its lanes, the innermost loop that does not, and whose steps each copy knows."""
 
     register: int
     copies: tuple[tuple[str, int], ...] = ()
     lanes: Lanes = NO_LANES
     loop: str = ""
+    told: frozenset[str] = frozenset()
 
     @property
     def once(self) -> _Context:
@@ -195,7 +196,7 @@ def _looped(stmt: For, derived: DerivedAxes, around: _Context) -> Iterator[State
     elif stmt.kind == "tensor":  # one instruction, or loops
         yield StatementSize("", 10, around.copies, loop=around.loop)
     elif stmt.kind == "unroll":
-        around = around._replace(copies=(*around.copies, (stmt.loop, extent or 1)))
+        around = around._replace(copies=(*around.copies, (stmt.loop, extent or 1)), told=around.told | {stmt.loop})
     else:
         literal = isinstance(stmt.lo, Const) and isinstance(stmt.hi, Const)
         size, choices = (0.0, 0) if literal else _found(Identity((stmt.lo, stmt.hi)), around.once)
@@ -261,19 +262,22 @@ def _measured(roots: tuple[Expr, ...], around: _Context, dtypes: tuple[DType, ..
     widest = max(bits, *(dtype.bits for dtype in dtypes), 0) or 8
     registers = max(1, -(-around.lanes.number * widest // around.register))
     sizes: dict[int, tuple[float, int]] = {}
-    scopes: dict[int, tuple[float, list[Expr]]] = {}
+    scopes: dict[int, _Scope] = {}
     waiting: list[tuple[int, tuple[Expr, ...]]] = [(0, roots)]
     while waiting:
         key, scope = waiting[-1]
         if key not in scopes:
             scopes[key] = _scope(scope, facts, around, registers)
-        own, sides = scopes[key]
-        missing = [side for side in sides if id(side) not in sizes]
+        found = scopes[key]
+        missing = [side for pair in (*found.choices, *found.told) for side in pair if id(side) not in sizes]
         if missing:
             waiting.extend((id(side), (side,)) for side in missing)
             continue
         waiting.pop()
-        sizes[key] = own + sum(sizes[id(side)][0] for side in sides), max((sizes[id(side)][1] + 1 for side in sides), default=0)
+        both = [(sizes[id(yes)], sizes[id(no)]) for yes, no in found.choices]
+        either = [max(sizes[id(yes)], sizes[id(no)]) for yes, no in found.told]
+        size = found.own + sum(yes[0] + no[0] for yes, no in both) + sum(size for size, _ in either)
+        sizes[key] = size, max((0, *(1 + max(yes[1], no[1]) for yes, no in both), *(depth for _, depth in either)))
     return *sizes[0], registers
 
 
@@ -296,9 +300,20 @@ def _known(key: Identity) -> tuple[tuple[Expr, ...], dict[int, _NodeFacts], int]
     return roots, facts, widest
 
 
-def _scope(roots: tuple[Expr, ...], facts: Mapping[int, _NodeFacts], around: _Context, registers: int) -> tuple[float, list[Expr]]:
-    """Instructions of the nodes that are needed whatever is chosen, and the sides of the choices between reads among them."""
-    total, sides = 0.0, []
+class _Scope(NamedTuple):
+    """Instructions of the nodes that are needed whatever is chosen, and both sides of the choices among them.
+
+    Those are `choices` between reads, and what is `told` by the loops that make copies: a copy has one side of it.
+    """
+
+    own: float
+    choices: list[tuple[Expr, Expr]]
+    told: list[tuple[Expr, Expr]]
+
+
+def _scope(roots: tuple[Expr, ...], facts: Mapping[int, _NodeFacts], around: _Context, registers: int) -> _Scope:
+    found = _Scope(0.0, [], [])
+    total = 0.0
     seen: set[int] = set()
     stack = list(roots)
     while stack:
@@ -306,13 +321,16 @@ def _scope(roots: tuple[Expr, ...], facts: Mapping[int, _NodeFacts], around: _Co
         if id(node) in seen:
             continue
         seen.add(id(node))
+        if isinstance(node, Select) and around.told and axes_of(node.cond) <= around.told and not facts[id(node.cond)].reads:
+            found.told.append((node.yes, node.no))
+            continue
         total += _weight(node, facts, around, registers)
         if isinstance(node, Select) and (facts[id(node.yes)].reads or facts[id(node.no)].reads):
-            sides += [node.yes, node.no]
+            found.choices.append((node.yes, node.no))
             stack.append(node.cond)
         else:
             stack.extend(children(node))
-    return total, sides
+    return found._replace(own=total)
 
 
 def _weight(node: Expr, facts: Mapping[int, _NodeFacts], around: _Context, registers: int) -> float:

@@ -1,9 +1,9 @@
 """Two ways to prepare a program for its strategy.
 
-Reductions are computed whole or in steps, an image is read in place or unfolded, intermediates are kept or computed anew, stages stand
-where rules put them or are placed in groups. Which stages there are, and what their loops can be, depends on it: in place lanes run along
-a row of the image, unfolded along all pixels. So each way has knobs and constraints of its own, which one knob opens. A point without that
-knob, as logs from before it have, is one of the usual way.
+Reductions are computed whole or in steps, the numbers of a point are stored together or apart, an image is read in place or unfolded,
+intermediates are kept or computed anew, stages stand where rules put them or are placed in groups. Which stages there are, and what their
+loops can be, depends on it: in place lanes run along a row of the image, unfolded along all pixels. So each way has knobs and constraints
+of its own, which one knob opens. A point without that knob, as logs from before it have, is one of the usual way.
 """
 
 from __future__ import annotations
@@ -100,6 +100,16 @@ class Alternatives:
 
 def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
     """A program's strategy with the other ways to prepare it, where there are some that may be faster."""
+    simplified = strategy.simplified.by_components
+    if simplified is None:
+        return _whole_or_in_steps(strategy)
+    laid_out = ProgramStrategy(simplified, strategy.constants)
+    written, stored = Way("as_written", lambda: _whole_or_in_steps(strategy)), Way("by_components", lambda: _whole_or_in_steps(laid_out))
+    return Alternatives("layouts", written, stored, lambda: modelled(stored.strategy) < OTHER_WAY * modelled(written.strategy))
+
+
+def _whole_or_in_steps(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
+    """A strategy with the other way to compute reductions."""
     divided = strategy.simplified.separated
     if divided is None:
         return _read_or_placed(strategy)

@@ -199,6 +199,27 @@ def test_choices_between_reads_that_stand_deep_in_one_another_are_refused() -> N
         tl.build(tl.Schedule(tl.compute((256,), body, name="Y")))
 
 
+def test_of_choices_that_copies_know_each_has_one_side() -> None:
+    """A row of eight functions: a loop over it has all of them, and eight copies have one each."""
+    x = tl.placeholder((64,), name="X")
+
+    def body(i: Any, k: Any) -> Any:
+        value = x[i]
+        for n in range(8):
+            value = tl.select(k == n, tl.sin(x[i] * (n + 2.0)), value)
+        return value
+
+    found = []
+    for written_out in (False, True):
+        s = tl.Schedule(tl.compute((64, 8), body, name="Y"))
+        s.reorder("i", "k")
+        if written_out:
+            s.unroll("k")
+        found.append((sum(part.total for part in parts(s.nest)), emit(lower(s.nest, target()), target(), name="f").count("\n")))
+    (looped, emitted), (copied, emitted_copies) = found
+    assert copied < 1.5 * looped and emitted_copies < 1.5 * emitted
+
+
 def sums_within_sums(levels: int, axes: int) -> tl.Tensor:
     """Each sum moves with the one around it: what does not stands before that."""
     A, value = tl.placeholder((1,), name="A"), None

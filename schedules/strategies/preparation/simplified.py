@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from tensorlang.lowering.program import LoweredProgram
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import inline_pointwise, raise_contractions
+from tensorlang.schedules.strategies.preparation.components import store_by_components
 from tensorlang.schedules.strategies.preparation.digits import split_digits
 from tensorlang.schedules.strategies.preparation.hoisting import hoist_invariants
 from tensorlang.schedules.strategies.preparation.joins import join_reductions
@@ -48,6 +49,13 @@ class Simplified:
     @cached_property
     def _whole(self) -> Schedule:
         return split_digits(join_reductions(self._begun.copy(), self.machine), self.machine)
+
+    @cached_property
+    def by_components(self) -> Simplified | None:
+        """The program with intermediates stored number by number; None where no layout is predicted to be faster."""
+        s = self._begun.copy()
+        store_by_components(s, self.machine)
+        return replace(self, begun=s) if len(s.directives) > len(self._begun.directives) else None
 
     @property
     def schedule(self) -> Schedule:

@@ -27,13 +27,14 @@ def cheapest_order(
     ways: Iterable[Way],
     sketched: Callable[[Way], tuple[Part, ...]],
     beside: Sequence[Part] | None = None,
+    share: float = OTHER_WAY,
 ) -> Way | None:
-    """The way to run a stage that the cost model predicts to be fastest, of those that are worth their code beside rows; None: rows.
+    """The way to run a stage that the cost model predicts to be fastest, of those that are worth it beside rows; None: rows.
 
-    `beside`: the sketch of these, where one vector in flight is not what they have.
+    `beside`: the sketch of these, where one vector in flight is not what they have. It is worth it below a `share` of their time.
     """
-    alone = _seconds(rows, plain, machine) if beside is None else estimated(beside, machine.core).seconds
-    least, found = alone * OTHER_WAY, None
+    alone = seconds_in_rows(rows, plain, machine) if beside is None else estimated(beside, machine.core).seconds
+    least, found = alone * share, None
     for way in ways:
         seconds = estimated(sketched(way), machine.core).seconds
         if seconds < least:
@@ -41,7 +42,7 @@ def cheapest_order(
     return found
 
 
-def _seconds(rows: RowVectors, plain: Sequence[Part], machine: Processor) -> float:
+def seconds_in_rows(rows: RowVectors, plain: Sequence[Part], machine: Processor) -> float:
     """What a stage takes in rows, or in the run that several short loops are."""
     if rows.run is None or rows.vector is None:
         return seconds_in_lanes(rows.stage, rows.vector, plain, machine)

@@ -29,14 +29,16 @@ from functools import partial
 from math import prod
 from typing import Any, Final
 
-from tensorlang.ir import For
+from tensorlang.ir import For, Stmt
 from tensorlang.schedules.legality.code_size import instructions
+from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size
+from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, accumulate_in_blocks
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.reordered import cheapest_order, schedule_reordered
@@ -46,6 +48,8 @@ MOST_INSIDE: Final = 16
 """Elements of a block at most: so many copies of its statement are written out."""
 MOST_COPIED: Final = 2048
 """Instructions of these copies at most."""
+FAR_BELOW: Final = 0.5
+"""The share of a run's time, at most, that is worth it where other stages could be placed in the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +75,23 @@ class SideBySide:
     def of(cls, rows: RowVectors, machine: Processor, plain: Sequence[Part], *, alone: bool = True) -> SideBySide | None:
         """The loops; None where none are short, or it is predicted to be as fast in rows.
 
-        Stages beside which others stand (not `alone`) have to be rows where they can be a run: these can be placed in one another.
+        Where others stand beside a stage (not `alone`) that can be a run, it is one unless that is far slower: they can stand in its rows.
         """
-        stage = rows.stage
-        wanted = rows.vector is not None and not (stage.is_idle or stage.conditional)
-        plainly = wanted if alone or stage.reduced else rows.may_be_reordered
-        if not plainly or stage.scatters_within or not stage.outer or not all(map(is_literal, stage.loops)):
+        stage, vector = rows.stage, rows.vector
+        if vector is None or stage.is_idle or stage.conditional or stage.scatters_within:
             return None
-        if stage.reduced and not rows.reduces:  # lanes are results already
+        if not stage.outer or not all(map(is_literal, stage.loops)):
+            return None
+        if stage.reduced and not rows.reduces and (rows.run or 2 * size(vector) >= rows.lanes):  # lanes are results already
             return None
         shared = alone and not stage.reduced and not rows.phases.pay
         for across, inside in (_blocks(stage.outer), *((_shared(stage),) if shared else ())):
-            if not inside or size(across) < rows.lanes or instructions(stage.store) * prod(map(size, inside)) > MOST_COPIED:
+            if not inside or size(across) < rows.lanes or _copied(stage, inside) > MOST_COPIED:
                 continue
             found = cls(rows, across, inside)
-            beside = found._sums_in_rows(plain) if stage.reduced else None
-            lanes = cheapest_order(rows, plain, machine, found._counts, partial(found._sketched, plain), beside)
+            beside = found._sums_in_rows(plain) if rows.reduces else None
+            share = OTHER_WAY if alone or stage.reduced or rows.may_be_reordered else FAR_BELOW
+            lanes = cheapest_order(rows, plain, machine, found._counts, partial(found._sketched, plain), beside, share)
             if lanes is not None:
                 return replace(found, lanes=lanes)
         return None
@@ -111,6 +116,10 @@ class SideBySide:
         sketch = Sketch.of(plain, self.stage.name)
         self.sketch(sketch, lanes)
         return numbered(sketch.parts())
+
+    def seconds(self, plain: Sequence[Part], machine: Processor) -> float:
+        """What it takes by the cost model in a program that is `plain`."""
+        return estimated(self._sketched(plain, self.lanes), machine.core).seconds
 
     def fills_lanes(self, sketch: Sketch) -> bool:
         """Are there as many blocks as lanes where the stage stands now?"""
@@ -166,3 +175,11 @@ def _shared(stage: StageInfo) -> tuple[For, tuple[For, ...]]:
     still = (loop for loop in stage.outer[:-1] if all(stage.moves(load, loop) == 0 for load in stage.loads))
     short = [loop for loop in still if 1 < size(loop) <= MOST_INSIDE]
     return stage.outer[-1], tuple(short[:1]) if stage.loads else ()
+
+
+def _copied(stage: StageInfo, inside: tuple[For, ...]) -> float:
+    """The instructions of all copies."""
+    written: Stmt = stage.store
+    for loop in reversed(inside):
+        written = replace(loop, kind="unroll", body=written)
+    return instructions(written)

@@ -1,0 +1,106 @@
+"""Intermediates of a few numbers at each point are stored number by number where the model says so; results stay what they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.codegen.target import target
+from tensorlang.schedules.strategies import choose
+from tests.machines import MACHINES
+
+
+def strain(planes: Any, rows: int, columns: int) -> Any:
+    """Squares of the symmetric part of a gradient, which is a matrix of 3 x 3 at each point."""
+    u = tl.placeholder((planes, rows, columns, 3), name="u")
+    a, b = tl.reduce_axis(3, name="a"), tl.reduce_axis(3, name="b")
+
+    def gradient(z: Any, y: Any, x: Any, c: Any, d: Any) -> Any:
+        along = u[z, y, (x + 1) % columns, c] - u[z, y, (x + columns - 1) % columns, c]
+        down = u[z, (y + 1) % rows, x, c] - u[z, (y + rows - 1) % rows, x, c]
+        through = u[(z + 1) % planes, y, x, c] - u[(z + planes - 1) % planes, y, x, c]
+        return 0.5 * tl.select(d == 0, along, tl.select(d == 1, down, through))
+
+    g = tl.compute((planes, rows, columns, 3, 3), gradient, name="g")
+    return tl.compute((planes, rows, columns), lambda z, y, x: tl.sum((g[z, y, x, a, b] + g[z, y, x, b, a]) ** 2, axis=(a, b)), name="s")
+
+
+def strained(u: Any) -> Any:
+    """The same by NumPy."""
+    g = np.stack([(np.roll(u, -1, axis) - np.roll(u, 1, axis)) / 2 for axis in (2, 1, 0)], axis=-1)
+    return ((g + g.swapaxes(-1, -2)) ** 2).sum((-1, -2))
+
+
+def turned(count: int, steps: int = 3) -> Any:
+    """Matrices of 3 x 3, turned by angles of their own in each step."""
+    angles, m = tl.placeholder((steps, count), name="angles"), tl.reduce_axis(3, name="m")
+
+    def step(t: Any, state: Any) -> Any:
+        def turn(b: Any, i: Any, j: Any) -> Any:
+            c, s = tl.cos(angles[t, b]), tl.sin(angles[t, b])
+            first, second = (tl.select(j == 0, x, tl.select(j == 1, y, 0.0)) for x, y in ((c, -s), (s, c)))
+            return tl.select(i == 0, first, tl.select(i == 1, second, tl.select(j == 2, 1.0, 0.0)))
+
+        turns = tl.compute((count, 3, 3), turn, name="turns")
+        return tl.compute((count, 3, 3), lambda b, i, j: tl.sum(state[b, i, m] * turns[b, m, j], axis=m), name="next")
+
+    start = tl.compute((count, 3, 3), lambda b, i, j: tl.select(i == j, 1.0, 0.0), name="start")
+    return tl.scan(step, start, steps, keep="last", name="turned")
+
+
+def blurred(rows: int, columns: int) -> Any:
+    """Pixels whose rows and channels are one run."""
+    X = tl.placeholder((rows + 2, columns, 3), name="X")
+    h = tl.compute((rows + 2, columns, 3), lambda y, x, c: tl.sqrt(X[y, x, c] + 1.0), name="h")
+    return tl.compute((rows, columns, 3), lambda y, x, c: h[y, x, c] + h[y + 1, x, c] + h[y + 2, x, c], name="b")
+
+
+@pytest.mark.parametrize("machine", [machine for machine in MACHINES if target(machine).vector_bits > 128])
+def test_gradients_are_stored_by_components(machine: str) -> None:
+    strategy = choose(strain(20, 24, 96), target(machine), 1)
+    assert strategy.default["layouts"] == "by_components"
+    assert "'lambda i0, i1, i2, i3, i4: (i0, i1, i3, i4, i2)'" in repr(strategy.schedule(strategy.default))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_pixels_of_which_a_row_is_one_run_stay(machine: str) -> None:
+    strategy = choose(blurred(60, 96), target(machine), 1)
+    assert strategy.default.get("layouts", "as_written") == "as_written"
+
+
+@pytest.mark.parametrize("columns", [1, 2, 15, 16, 41])
+def test_gradients_are_those_of_numpy_whatever_is_stored_where(columns: int) -> None:
+    strategy = choose(strain(3, 5, columns), target(), 1)
+    u = np.random.default_rng(columns).random((3, 5, columns, 3), "float32")
+    for config in (strategy.default, *strategy.space.sample(np.random.default_rng(0), 4)):
+        np.testing.assert_allclose(tl.build(strategy.schedule(config))(u), strained(u), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 16, 37])
+def test_turned_matrices_are_those_of_numpy(count: int) -> None:
+    angles = np.random.default_rng(count).random((3, count), "float32")
+    c, s, o, one = np.cos(angles), np.sin(angles), np.zeros_like(angles), np.ones_like(angles)
+    turns = np.stack([c, -s, o, s, c, o, o, o, one], axis=-1).reshape(3, count, 3, 3)
+    np.testing.assert_allclose(tl.build(turned(count))(angles), turns[0] @ turns[1] @ turns[2], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_lanes_are_matrices_where_functions_are_of_each(machine: str) -> None:
+    """Alone in its row an angle would have its sine a value at a time."""
+    strategy = choose(turned(3000), target(machine), 1)
+    nest = str(strategy.schedule(strategy.default))
+    assert "turns[b, i, j]" not in nest or "vector b_i" in nest
+
+
+def test_extents_that_a_call_tells_are_no_hindrance() -> None:
+    u = np.random.default_rng(0).random((3, 5, 40, 3), "float32")
+    np.testing.assert_allclose(tl.build(strain(tl.dim("planes"), 5, 40))(u), strained(u), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("planes", [0, 1])
+def test_where_nothing_runs_nothing_is_laid_out(planes: int) -> None:
+    u = np.zeros((planes, 5, 40, 3), "float32")
+    assert not tl.build(strain(planes, 5, 40))(u).any()
