@@ -14,11 +14,13 @@ from tensorlang.codegen.emission.constant_folding import folded
 from tensorlang.codegen.emission.convert import round_to_half, widen
 from tensorlang.codegen.emission.integers import LOGIC, SIGNED, UNSIGNED, Binary
 from tensorlang.codegen.emission.lanes import product_of_wide
-from tensorlang.codegen.emission.types import HALVES, I1, Builder, Value, filled, intrinsic, known, literal, matched
+from tensorlang.codegen.emission.math import emit_fma
+from tensorlang.codegen.emission.types import HALVES, I1, Builder, Value, constant, filled, intrinsic, known, literal, matched
 from tensorlang.codegen.target import Target
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT64, DType
 from tensorlang.ir.integers import ARITHMETIC
+from tensorlang.ir.reciprocals import reciprocal
 
 
 def binary(builder: Builder, target: Target, op: str, dtype: DType, a: Value, b: Value) -> Value:
@@ -36,6 +38,15 @@ def binary(builder: Builder, target: Target, op: str, dtype: DType, a: Value, b:
     if op == "mul" and dtype.is_integer and dtype.bits == INT64.bits:
         return product_of_wide(builder, target, a, b)
     return table[op](builder, a, b)
+
+
+def divided(builder: Builder, target: Target, dtype: DType, a: Value, divisor: float) -> Value:
+    """`a / divisor` by a literal, rounded as the division is: by two instructions in place of one that takes ten times as long."""
+    parts = reciprocal(divisor, dtype) if target.has_fma and dtype not in HALVES else None
+    if parts is None:
+        return binary(builder, target, "div", dtype, a, constant(dtype, divisor))
+    a, high, low = matched(builder, a, *(constant(dtype, part) for part in parts))
+    return emit_fma(builder, a, high, builder.fmul(a, low), has_fma=True)
 
 
 def decided(op: str, dtype: DType, a: Value, b: Value) -> Value | None:

@@ -15,7 +15,7 @@ from tensorlang import ir
 from tensorlang.codegen.emission import memory, small_tables, transpose
 from tensorlang.codegen.emission.access import access_of, any_lane, evaluate
 from tensorlang.codegen.emission.affine import LANE, Polynomial, Strided, classify, number
-from tensorlang.codegen.emission.arithmetic import binary, both, compare, unary
+from tensorlang.codegen.emission.arithmetic import binary, both, compare, divided, unary
 from tensorlang.codegen.emission.convert import cast, round_to_half, widen
 from tensorlang.codegen.emission.frame import Frame, Read
 from tensorlang.codegen.emission.math import emit as emit_function, emit_whole_power
@@ -105,6 +105,8 @@ def _node(frame: Frame, node: ir.Expr) -> Value:
             return unary(builder, op, dtype_of(operand), memo[id(operand)])
         case ir.Binary("and", left, _) if dtype_of(left) == BOOL and (gated := _gated(frame, node)) is not None:
             return gated
+        case ir.Binary("div", left, ir.Const(by, dtype)) if dtype.is_floating:
+            return divided(builder, target, dtype, memo[id(left)], by)
         case ir.Binary(op, left, right):
             return binary(builder, target, op, dtype_of(left), memo[id(left)], memo[id(right)])
         case ir.Compare(op, left, right):

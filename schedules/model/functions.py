@@ -7,12 +7,18 @@ again). What only rare operands need, as a sine of numbers of thousands, is not 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from tensorlang.ir import Call
+from tensorlang.ir import Call, Const, Expr
+from tensorlang.ir.dtype import FLOAT32
+from tensorlang.ir.reciprocals import reciprocal
 from tensorlang.ir.traverse import dtype_of, whole_power
 from tensorlang.schedules.legality.code_size import CONVERTED, power_products
+
+HALF: Final = 0.5
+"""What is left of a power of two without its exponent."""
 
 
 class FunctionSlots(NamedTuple):
@@ -85,3 +91,15 @@ def held(call: Call) -> float:
     """Registers that a function holds beside its operand and value: a coefficient for each product of its polynomials."""
     products = 0.0 if whole_power(call) is not None else function_slots(call).products
     return min(products, COEFFICIENTS)
+
+
+def products_of_quotient(by: Expr) -> float:
+    """Products in place of a division by a literal, where it takes no divider: a power of two is a factor; 0 where it takes one.
+
+    Of machines that multiply and add in one, as all that have a description here do.
+    """
+    if not isinstance(by, Const):
+        return 0.0
+    if abs(math.frexp(by.value)[0]) == HALF:
+        return 1.0
+    return 2.0 if by.dtype.bits >= FLOAT32.bits and reciprocal(by.value, by.dtype) is not None else 0.0

@@ -7,7 +7,7 @@ from typing import Final
 
 from tensorlang.ir import Binary, Call, Cast, Compare, Expr, Load, Select, Unary
 from tensorlang.ir.traverse import children, dtype_of, operands_first, reads_data
-from tensorlang.schedules.model.functions import function_slots
+from tensorlang.schedules.model.functions import function_slots, products_of_quotient
 
 INTEGER: Final = 0.25
 """Latencies of a multiply-add that an operation on integers takes: one cycle of four."""
@@ -54,9 +54,9 @@ def _latency(expr: Expr) -> float:
     match expr:
         case Call():
             return function_slots(expr).latency
-        case Binary(op, left, _):
+        case Binary(op, left, by):
             if op in ("div", "floordiv", "mod"):
-                return DIVIDED
+                return DIVIDED if dtype_of(left).is_integer else products_of_quotient(by) or DIVIDED
             return INTEGER if dtype_of(left).is_integer or op in ("and", "or") else 1.0 if op == "mul" else ADDED
         case Select(cond):
             return INTEGER if reads_data(cond) else 0.0  # what loops decide is known before

@@ -5,7 +5,6 @@ Equal parts of the values are computed once. What only says where something is (
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -15,7 +14,7 @@ from tensorlang.algebra.conversions import clamped, fitting
 from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Select, Unary
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and, walk
-from tensorlang.schedules.model.functions import function_slots, held
+from tensorlang.schedules.model.functions import function_slots, held, products_of_quotient
 from tensorlang.schedules.model.parts import Divided
 from tensorlang.schedules.model.walks import LinearAccess, Terms
 
@@ -29,8 +28,6 @@ SATURATED: Final = 8.0
 """Slots of a conversion of floats to integers that may not fit: the instruction, four comparisons and three choices."""
 SHORT: Final = 16
 """Elements that repeat, up to which there are some of each in every vector."""
-HALF: Final = 0.5
-"""What is left of a power of two without its exponent."""
 
 
 class _Side(NamedTuple):
@@ -84,8 +81,9 @@ class Operations:
                     self.reads[number] = self.access(buffer, index)
                 return sum(self._slots(part, seen) for part in index if not _tells_where(part))
             case Binary("div", _, by) if dtype_of(expr).is_floating:
-                own = 1.0
-                if not isinstance(by, Const) or math.frexp(by.value)[0] != HALF:  # a power of two is a factor
+                own = products_of_quotient(by)
+                if not own:
+                    own = 1.0
                     self._divide(expr, 1.0, 0.0)
             case Binary("div" | "floordiv" | "mod"):
                 own = DIVISION
@@ -176,6 +174,8 @@ def _sums_and_products(expr: Expr, own: float) -> tuple[float, float]:
         case Binary("add" | "sub") | Cast() if dtype_of(expr).is_floating:
             return own, 0.0
         case Binary("mul") if dtype_of(expr).is_floating:
+            return 0.0, own
+        case Binary("div", _, by) if dtype_of(expr).is_floating and products_of_quotient(by):
             return 0.0, own
         case Compare(_, left) if dtype_of(left).is_floating:
             return 0.0, own

@@ -100,11 +100,11 @@ class Alternatives:
 
 def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
     """A program's strategy with the other ways to prepare it, where there are some that may be faster."""
-    simplified = strategy.simplified.by_components
+    simplified = strategy.simplified.rearranged
     if simplified is None:
         return _whole_or_in_steps(strategy)
     laid_out = ProgramStrategy(simplified, strategy.constants)
-    written, stored = Way("as_written", lambda: _whole_or_in_steps(strategy)), Way("by_components", lambda: _whole_or_in_steps(laid_out))
+    written, stored = Way("as_written", lambda: _whole_or_in_steps(strategy)), Way("rearranged", lambda: _whole_or_in_steps(laid_out))
     return Alternatives("layouts", written, stored, lambda: modelled(stored.strategy) < OTHER_WAY * modelled(written.strategy))
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from tensorlang.lowering.program import LoweredProgram
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.fusion import inline_pointwise, raise_contractions
-from tensorlang.schedules.strategies.preparation.components import store_by_components
 from tensorlang.schedules.strategies.preparation.digits import split_digits
 from tensorlang.schedules.strategies.preparation.hoisting import hoist_invariants
 from tensorlang.schedules.strategies.preparation.joins import join_reductions
+from tensorlang.schedules.strategies.preparation.layouts import rearrange
 from tensorlang.schedules.strategies.preparation.narrowing import narrow_integers
 from tensorlang.schedules.strategies.preparation.scattering import scatter_groups
 from tensorlang.schedules.strategies.preparation.separating import separate_reductions
@@ -51,10 +51,10 @@ class Simplified:
         return split_digits(join_reductions(self._begun.copy(), self.machine), self.machine)
 
     @cached_property
-    def by_components(self) -> Simplified | None:
+    def rearranged(self) -> Simplified | None:
         """The program with intermediates stored number by number; None where no layout is predicted to be faster."""
         s = self._begun.copy()
-        store_by_components(s, self.machine)
+        rearrange(s, self.machine)
         return replace(self, begun=s) if len(s.directives) > len(self._begun.directives) else None
 
     @property

@@ -155,6 +155,12 @@ class Abreast:
         sketch.mark(across_i, "vector" if self.skew is None else "unroll")
         return numbered(sketch.parts())
 
+    def seconds(self, plain: Sequence[Part], machine: Processor) -> float:
+        """What it takes by the cost model in a program that is `plain`."""
+        if not self.count:
+            return estimated(numbered(Sketch.of(plain, self.stage.name).parts()), machine.core).seconds
+        return estimated(self._sketched(plain, self.count, self.tile), machine.core).seconds
+
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
         """How many rows run together (0: one by one, by the knobs of rows), and how many elements of each make a tile."""
         return (Choice(f"{prefix}{self.name}", (0, *self._rows)), Choice(f"{prefix}tile", self._tiles), *self.rows.knobs(prefix))
@@ -221,6 +227,12 @@ class Abreast:
             s.unroll(across_i)
         s.unroll(along_i)
         return across_o
+
+
+def apart_along(stage: StageInfo) -> Mapping[str, bool]:
+    """Does a stage read what it made elsewhere along each loop over its elements? Empty where it reads none, or at no fixed distances."""
+    distances = _distances(stage)
+    return {loop.loop: any(apart.get(loop.loop) for apart in distances) for loop in stage.outer} if distances else {}
 
 
 def _skew(distances: Sequence[Mapping[str, int]], across: str, along: str) -> int:

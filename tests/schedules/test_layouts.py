@@ -51,6 +51,32 @@ def turned(count: int, steps: int = 3) -> Any:
     return tl.scan(step, start, steps, keep="last", name="turned")
 
 
+def distances(words: int, letters: int = 9, query: int = 6) -> Any:
+    """How many letters tell each word from a query, of tables that nobody else reads."""
+    word, asked = tl.placeholder((words, letters), "uint8", name="word"), tl.placeholder((query,), "uint8", name="asked")
+
+    def cell(w: Any, i: Any, j: Any, d: Any) -> Any:
+        other = tl.select(word[w, tl.maximum(i - 1, 0)] == asked[tl.maximum(j - 1, 0)], 0, 1)
+        best = tl.minimum(tl.minimum(d[w, i - 1, j], d[w, i, j - 1]) + 1, d[w, i - 1, j - 1] + other)
+        return tl.select(i == 0, tl.cast(j, "int32"), tl.select(j == 0, tl.cast(i, "int32"), best))
+
+    d = tl.recurrence((words, letters + 1, query + 1), cell, dtype="int32", name="d")
+    return tl.compute((words,), lambda w: d[w, letters, query], name="apart")
+
+
+def compared(word: Any, asked: Any) -> list[int]:
+    """The same in Python, a row of the table after the other."""
+    found = []
+    for letters in word:
+        row = list(range(len(asked) + 1))
+        for i, letter in enumerate(letters, 1):
+            above, row = row, [i]
+            for j, other in enumerate(asked, 1):
+                row.append(min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (letter != other)))
+        found.append(row[-1])
+    return found
+
+
 def blurred(rows: int, columns: int) -> Any:
     """Pixels whose rows and channels are one run."""
     X = tl.placeholder((rows + 2, columns, 3), name="X")
@@ -59,10 +85,24 @@ def blurred(rows: int, columns: int) -> Any:
 
 
 @pytest.mark.parametrize("machine", [machine for machine in MACHINES if target(machine).vector_bits > 128])
-def test_gradients_are_stored_by_components(machine: str) -> None:
+def test_gradients_are_stored_rearranged(machine: str) -> None:
     strategy = choose(strain(20, 24, 96), target(machine), 1)
-    assert strategy.default["layouts"] == "by_components"
+    assert strategy.default["layouts"] == "rearranged"
     assert "'lambda i0, i1, i2, i3, i4: (i0, i1, i3, i4, i2)'" in repr(strategy.schedule(strategy.default))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_recurrence_has_lanes_along_what_does_not_wait(machine: str) -> None:
+    strategy = choose(distances(300), target(machine), 1)
+    assert strategy.default["layouts"] == "rearranged"
+    assert "s.reorder('d.i', 'd.j', 'd.w')" in repr(strategy.schedule(strategy.default))
+
+
+@pytest.mark.parametrize("words", [1, 15, 16, 70])
+def test_distances_are_those_of_python(words: int) -> None:
+    rng = np.random.default_rng(words)
+    word, asked = rng.integers(0, 3, (words, 9), "uint8"), rng.integers(0, 3, 6, "uint8")
+    np.testing.assert_array_equal(tl.build(distances(words))(word, asked), compared(word, asked))
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -1,0 +1,134 @@
+"""Intermediates stored with the axis last along which lanes have most in common: numbers of a point, rows that wait for themselves.
+
+    g: float32[19, 23, 29, 3, 3]                        g: float32[19, 23, 3, 3, 29]
+    g[z, y, x, c, d] = f(...)                   ->      g[z, y, c, d, x] = f(...)
+    s[z, y, x] = sum(g[z, y, x, a, b] ** 2)             s[z, y, x] = sum(g[z, y, a, b, x] ** 2)
+
+As a gradient or a small matrix is written, lanes along a row of points find what they read nine numbers apart. Stored so, they find it side
+by side, and a strip of rows has all of its numbers. Pixels whose channels are one run with their row have nothing to win, and stay.
+
+    for w: for i: for j: d[w, i, j] = f(d[w, i - 1, j], d[w, i, j - 1])     ->      for i: for j: for w: d[i, j, w] = f(d[i - 1, j, w], ...)
+
+A recurrence has lanes where it does not wait for itself: along the words that are compared, not along their letters. Which it is the cost
+model says, of the stages that write and read an intermediate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+from math import prod
+from typing import Final
+
+from tensorlang.ir import Axis, Buffer, Const, Expr
+from tensorlang.ir.integers import ASSUMED_EXTENT
+from tensorlang.ir.mentions import allocations
+from tensorlang.schedules.directive import Directive
+from tensorlang.schedules.directives.reorder import Reorder
+from tensorlang.schedules.directives.transform_layout import TransformLayout
+from tensorlang.schedules.model.parts import paths
+from tensorlang.schedules.model.program import program
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stages_of, tensor_of
+from tensorlang.schedules.strategies.contractions.contraction import Contraction
+from tensorlang.schedules.strategies.descent import OTHER_WAY
+from tensorlang.schedules.strategies.processor import Processor
+from tensorlang.schedules.strategies.rows.abreast import Abreast, apart_along
+from tensorlang.schedules.strategies.rows.reordered import seconds_in_rows
+from tensorlang.schedules.strategies.rows.rows import RowVectors
+from tensorlang.schedules.strategies.rows.side_by_side import MOST_INSIDE, SideBySide
+from tensorlang.schedules.strategies.windows.windows import Windows
+
+LOOKED_AT: Final = 16
+"""Intermediates that are looked at, the largest first: each proof reads the whole program."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """An intermediate with one of its axes last, and the order of loops that goes with it."""
+
+    buffer: Buffer
+    last: int
+    order: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Its elements, with a guess for extents known only at run time."""
+        return prod(map(_extent, self.buffer.shape))
+
+    @property
+    def steps(self) -> Iterator[Directive]:
+        """What makes it so."""
+        axes = [f"i{axis}" for axis in range(len(self.buffer.shape))]
+        places = [*axes[: self.last], *axes[self.last + 1 :], axes[self.last]]
+        yield TransformLayout(self.buffer.name, f"lambda {', '.join(axes)}: ({', '.join(places)})")
+        if self.order:
+            yield Reorder(self.order)
+
+
+def rearrange(s: Schedule, machine: Processor) -> None:
+    """Append a layout for each intermediate of which that is legal, and its stages are predicted to be faster so."""
+    running = {statement.stage for statement, _ in paths(program(s.nest))}
+    found = {layout.buffer.name: layout for layout in (*_short_axes(s, machine), *_free_axes(s, machine))}
+    for name in sorted(found, key=lambda name: -found[name].size)[:LOOKED_AT]:
+        if any(info.name not in running or _in_tiles(s, info, machine) for info in _around(s, name)):
+            continue
+        before, known = _seconds(s, name, machine), len(s.directives)
+        if not all(map(s.attempt, found[name].steps)) or _seconds(s, name, machine) >= OTHER_WAY * before:
+            s.undo(len(s.directives) - known)
+
+
+def _short_axes(s: Schedule, machine: Processor) -> Iterator[_Layout]:
+    """Intermediates whose last axes are short, and one outside of them fills lanes."""
+    for buffer in allocations(s.nest.body):
+        short = len([*takewhile(lambda extent: _extent(extent) <= MOST_INSIDE, reversed(buffer.shape))])
+        inside = prod(_extent(extent) for extent in buffer.shape[len(buffer.shape) - short :])
+        last = len(buffer.shape) - short - 1
+        if short and last >= 0 and 1 < inside <= MOST_INSIDE and _extent(buffer.shape[last]) >= machine.lanes(buffer.dtype):
+            yield _Layout(buffer, last)
+
+
+def _free_axes(s: Schedule, machine: Processor) -> Iterator[_Layout]:
+    """Recurrences that wait for themselves along their last axis, and along another one, which fills lanes, do not."""
+    intermediates = {buffer.name for buffer in allocations(s.nest.body)}
+    for info in stages_of(s.nest):
+        buffer, index = info.store.buffers[0], info.store.index
+        plain = len(info.store.buffers) == 1 and buffer.name in intermediates and not info.conditional
+        if not plain or not info.outer or info.loops != info.outer or [Axis(loop.loop) for loop in info.outer] != [*index]:
+            continue
+        apart = apart_along(info)
+        free = [loop for loop in info.outer if not apart.get(loop.loop) and size(loop) >= machine.lanes(info.widest)]
+        if apart.get(info.outer[-1].loop) and free:
+            loops = [loop.loop for loop in info.outer]
+            last = max(free, key=size).loop
+            yield _Layout(buffer, loops.index(last), (*(loop for loop in loops if loop != last), last))
+
+
+def _extent(extent: Expr) -> int:
+    return int(extent.value) if isinstance(extent, Const) else ASSUMED_EXTENT
+
+
+def _around(s: Schedule, tensor: str) -> Iterator[StageInfo]:
+    """The stages that write or read a tensor."""
+    for info in stages_of(s.nest):
+        if any(buffer.name == tensor for buffer in (*info.store.buffers, *map(tensor_of, info.loads))):
+            yield info
+
+
+def _in_tiles(s: Schedule, info: StageInfo, machine: Processor) -> bool:
+    """Does a stage keep tiles in registers, or pack what it reads, in an order of its own?"""
+    if info.ragged.bounded:
+        return False
+    plain = program(s.nest)
+    return bool(Windows.of(info, machine, 1, plain) or Contraction.of(info, machine, 1, plain, frozenset()))
+
+
+def _seconds(s: Schedule, tensor: str, machine: Processor) -> float:
+    """What the stages that write or read a tensor take in rows, by the cost model: tiles, where some can have them now, take less."""
+    plain, seconds = program(s.nest), 0.0
+    for info in _around(s, tensor):
+        rows = RowVectors.of(info, machine, 1, plain)
+        beside = Abreast.of(rows, machine, plain) or SideBySide.of(rows, machine, plain)
+        seconds += seconds_in_rows(rows, plain, machine) if beside is None else beside.seconds(plain, machine)
+    return seconds
