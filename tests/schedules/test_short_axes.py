@@ -198,3 +198,23 @@ def test_a_channel_of_pixels_is_read_in_lanes(dtype: str) -> None:
     gray = tl.compute((1536, 2560), lambda i, j: image[i, j, 0] + image[i, j, 1] + image[i, j, 2], name="D")
     strategy = choose(gray, target("znver4"), 1)
     assert strategy.default["lanes"] is True
+
+
+def columns_of_air(columns: int, layers: int, bands: int) -> Any:
+    """What leaves each layer of a column of air downwards, in a few bands."""
+    trans = tl.placeholder((columns, layers, bands), name="trans")
+    down = tl.recurrence((columns, layers, bands), lambda c, l, k, own: own[c, l - 1, k] * trans[c, l, k] + 1.0, name="down")
+    return down
+
+
+@pytest.mark.parametrize("bands", [2, 3, 7, 16])
+def test_a_loop_along_which_rows_wait_is_no_part_of_a_run(bands: int) -> None:
+    """In one run with its layers the bands have no lanes: they would race."""
+    strategy = choose(columns_of_air(40, 9, bands), target("x86-64-v4"), 1)
+    s = strategy.schedule(strategy.default)
+    assert "vector" in str(s) and not any("l_k" in loop for loop in s.loops("down"))
+    trans = np.random.default_rng(bands).random((40, 9, bands), "float32")
+    expected = np.empty_like(trans)
+    for layer in range(9):
+        expected[:, layer] = (expected[:, layer - 1] if layer else 0) * trans[:, layer] + 1
+    np.testing.assert_allclose(tl.build(columns_of_air(40, 9, bands))(trans), expected, rtol=1e-5)

@@ -17,6 +17,7 @@ from typing import Final
 
 from tensorlang.ir import Buffer, For, Load, Select, Store
 from tensorlang.ir.traverse import axes_of, loads_of, walk
+from tensorlang.schedules.strategies.analysis.distances import apart_along
 from tensorlang.schedules.strategies.analysis.peeled_ends import interior
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, from_zero, is_literal, size
 
@@ -95,9 +96,9 @@ def _inserts(stage: StageInfo, loops: tuple[For, ...]) -> bool:
 
 
 def _joins(stage: StageInfo, loop: For, inside: tuple[For, ...]) -> bool:
-    """Is a loop directly outside of others, and the result walked as one by them all?"""
+    """Is a loop directly outside of others, and the result walked as one by them all, in any order?"""
     told = loop.loop in stage.ragged.bounded or loop.loop in stage.ragged.keys
-    if told or not from_zero(loop):
+    if told or not from_zero(loop) or apart_along(stage).get(loop.loop):
         return False
     place = stage.loops.index(loop)
     beside = not inside or stage.loops[place + 1 : place + 2] == inside[:1]

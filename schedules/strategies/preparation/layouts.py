@@ -30,11 +30,12 @@ from tensorlang.schedules.directives.transform_layout import TransformLayout
 from tensorlang.schedules.model.parts import paths
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis.distances import apart_along
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stages_of, tensor_of
 from tensorlang.schedules.strategies.contractions.contraction import Contraction
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.processor import Processor
-from tensorlang.schedules.strategies.rows.abreast import Abreast, apart_along
+from tensorlang.schedules.strategies.rows.abreast import Abreast
 from tensorlang.schedules.strategies.rows.reordered import seconds_in_rows
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.side_by_side import MOST_INSIDE, SideBySide
@@ -90,19 +91,19 @@ def _short_axes(s: Schedule, machine: Processor) -> Iterator[_Layout]:
 
 
 def _free_axes(s: Schedule, machine: Processor) -> Iterator[_Layout]:
-    """Recurrences that wait for themselves along their last axis, and along another one, which fills lanes, do not."""
+    """Recurrences that wait for themselves along their last axis, or have few lanes there, and do not wait along a longer one."""
     intermediates = {buffer.name for buffer in allocations(s.nest.body)}
     for info in stages_of(s.nest):
-        buffer, index = info.store.buffers[0], info.store.index
+        buffer, index, lanes = info.store.buffers[0], info.store.index, machine.lanes(info.widest)
         plain = len(info.store.buffers) == 1 and buffer.name in intermediates and not info.conditional
         if not plain or not info.outer or info.loops != info.outer or [Axis(loop.loop) for loop in info.outer] != [*index]:
             continue
-        apart = apart_along(info)
-        free = [loop for loop in info.outer if not apart.get(loop.loop) and size(loop) >= machine.lanes(info.widest)]
-        if apart.get(info.outer[-1].loop) and free:
+        apart, last = apart_along(info), info.outer[-1]
+        free = [loop for loop in info.outer[:-1] if not apart.get(loop.loop) and size(loop) >= lanes]
+        if free and any(apart.values()) and (apart.get(last.loop) or size(last) < lanes):
+            lanes_along = info.outer.index(max(free, key=size))
             loops = [loop.loop for loop in info.outer]
-            last = max(free, key=size).loop
-            yield _Layout(buffer, loops.index(last), (*(loop for loop in loops if loop != last), last))
+            yield _Layout(buffer, lanes_along, (*loops[:lanes_along], *loops[lanes_along + 1 :], loops[lanes_along]))
 
 
 def _extent(extent: Expr) -> int:

@@ -26,15 +26,15 @@ from math import prod
 from typing import Any, Final
 
 from tensorlang.errors import ScheduleError
-from tensorlang.ir import Axis, Binary, For, Load
-from tensorlang.ir.linear import linear
+from tensorlang.ir import For
 from tensorlang.schedules.legality.code_size import instructions
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size, tensor_of
+from tensorlang.schedules.strategies.analysis.distances import distances_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size
 from tensorlang.schedules.strategies.descent import CODE_COST, OTHER_WAY
 from tensorlang.schedules.strategies.loops.thread_loop import WORTH_THREADS
 from tensorlang.schedules.strategies.loops.waves import seconds_in_waves, share_in_waves
@@ -88,7 +88,7 @@ class Abreast:
         stage = rows.stage
         if stage.reduced or stage.is_idle or stage.conditional or len(stage.outer) < 2 or not all(map(is_literal, stage.outer)):
             return None
-        along, distances = stage.outer[-1], _distances(stage)
+        along, distances = stage.outer[-1], distances_of(stage)
         waits = any(apart.get(along.loop) and not any(at for loop, at in apart.items() if loop != along.loop) for apart in distances)
         if stage.stride(stage.store, along) != 1 or not waits:
             return None
@@ -229,12 +229,6 @@ class Abreast:
         return across_o
 
 
-def apart_along(stage: StageInfo) -> Mapping[str, bool]:
-    """Does a stage read what it made elsewhere along each loop over its elements? Empty where it reads none, or at no fixed distances."""
-    distances = _distances(stage)
-    return {loop.loop: any(apart.get(loop.loop) for apart in distances) for loop in stage.outer} if distances else {}
-
-
 def _skew(distances: Sequence[Mapping[str, int]], across: str, along: str) -> int:
     """How many elements a row has to be behind the one before it, so that all that it reads of the rows above is there."""
     found = 0
@@ -242,22 +236,4 @@ def _skew(distances: Sequence[Mapping[str, int]], across: str, along: str) -> in
         up, back = -apart.get(across, 0), -apart.get(along, 0)
         if up > 0 and not any(distance for loop, distance in apart.items() if loop not in (across, along)):
             found = max(found, -(back // up))
-    return found
-
-
-def _distances(stage: StageInfo) -> list[dict[str, int]]:
-    """How far back each read of its own results lies, by loops; empty where that is not a constant for one of them."""
-    own = {buffer.name for buffer in stage.store.buffers}
-    found = [_distance(stage, load) for load in stage.loads if tensor_of(load).name in own]
-    known = [apart for apart in found if apart is not None]
-    return known if len(known) == len(found) else []
-
-
-def _distance(stage: StageInfo, load: Load) -> dict[str, int] | None:
-    found: dict[str, int] = {}
-    for here, there in zip(stage.store.index, load.index, strict=True):
-        apart = linear(Binary("sub", there, here))
-        if apart.terms or not isinstance(here, Axis):
-            return None
-        found[here.name] = apart.constant
     return found
