@@ -203,8 +203,7 @@ def test_a_channel_of_pixels_is_read_in_lanes(dtype: str) -> None:
 def columns_of_air(columns: int, layers: int, bands: int) -> Any:
     """What leaves each layer of a column of air downwards, in a few bands."""
     trans = tl.placeholder((columns, layers, bands), name="trans")
-    down = tl.recurrence((columns, layers, bands), lambda c, l, k, own: own[c, l - 1, k] * trans[c, l, k] + 1.0, name="down")
-    return down
+    return tl.recurrence((columns, layers, bands), lambda c, l, k, own: own[c, l - 1, k] * trans[c, l, k] + 1.0, name="down")
 
 
 @pytest.mark.parametrize("bands", [2, 3, 7, 16])
