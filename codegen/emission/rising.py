@@ -70,13 +70,14 @@ def _part(builder: Builder, target: Target, access: VectorAccess, number: llvm.I
     kind = shaped(in_memory(place.dtype), width)
     bits, words = shaped(llvm.IntType(place.dtype.bits), width), shaped(number, width)
     held = builder.bitcast(contiguous.load(builder, target, place.name, base, kind, place.dtype.bytes, wanted), bits)
-    held, own = held if bits == words else builder.zext(held, words), _as_numbers(builder, own, words)
+    held, own = held if bits == words else builder.zext(held, words), as_numbers(builder, own, words)
     move = external(builder.module, f"llvm.x86.{MOVES[number.width, target.vector_bits]}", words, [words, words])
     moved = builder.call(move, [held, own])
     return builder.bitcast(moved if bits == words else builder.trunc(moved, bits), kind)
 
 
-def _as_numbers(builder: Builder, value: Value, kind: llvm.Type) -> Value:
+def as_numbers(builder: Builder, value: Value, kind: llvm.Type) -> Value:
+    """Offsets as numbers of the type that an instruction takes."""
     if value.type == kind:
         return value
     return builder.trunc(value, kind) if element_of(value) == I64 else builder.zext(value, kind)

@@ -1,11 +1,12 @@
-"""Tables of bytes that registers hold: what data tell of up to 256 bytes is picked out of these, not loaded byte by byte.
+"""Tables that registers hold: what data tell of up to 256 bytes, or 16 numbers of 32 bits, is picked out of these, not loaded one by one.
 
     vector j in range(64): o[j] = T[X[j]]           low, high = vpermi2b(T[0:128], X), vpermi2b(T[128:256], X)
                                                     o = X >= 128 ? high : low
 
-The instruction reads seven bits of each number. Where there is none, a shuffle takes bytes out of 16 for each part of the table, and of two
-parts the bits above tell which one was meant. LLVM loads the registers where a loop begins that does not write the table. All of it exists,
-so a lane that is off may read what it likes, and is zero thereafter, as what is loaded under a mask is.
+The instruction reads seven bits of each number. Where there is none, a shuffle takes bytes out of 16 for each part of the table, and of
+two parts the bits above tell which one was meant. Numbers of 32 bits are permuted as lanes of a register are (`MOVES`). LLVM loads the
+registers where a loop begins that does not write the table. All of it exists, so a lane that is off may read what it likes, and is zero
+thereafter, as what is loaded under a mask is.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from typing import Final
 from llvmlite import ir as llvm
 
 from tensorlang.codegen.emission.lanes import joined, picked, resized
-from tensorlang.codegen.emission.types import I8, I16, I64, Builder, Poison, Value, external, filled, literal, shaped
+from tensorlang.codegen.emission.rising import MOVES, as_numbers
+from tensorlang.codegen.emission.types import I8, I16, I32, I64, Builder, Poison, Value, external, filled, in_memory, literal, shaped
 from tensorlang.codegen.emission.vector_access import VectorAccess, address
 from tensorlang.codegen.target import Target
-from tensorlang.schedules.rewriting.small_tables import PART, PICKS, REGISTER
+from tensorlang.schedules.rewriting.small_tables import PART, PICKS, REGISTER, WORD
 
 PICK: Final = "llvm.x86.avx512.vpermi2var.qi.512"
 """Bytes of two registers by numbers: the first register, the numbers, the second register."""
@@ -38,11 +40,33 @@ def begins_there(access: VectorAccess) -> bool:
 
 
 def looked_up(builder: Builder, target: Target, access: VectorAccess, length: int, mask: Value | None) -> Value:
-    """The bytes of a table of so many, which fill registers, in all lanes."""
-    numbers = builder.trunc(access.offsets, shaped(I8, access.lanes))
-    picks = PICKS in target.isa and length % REGISTER == 0
-    found = _picked(builder, access, length, numbers) if picks else _shuffled(builder, target, access, length, numbers)
+    """The elements of a table of so many in all lanes."""
+    if access.place.dtype.bytes == WORD:
+        found = _permuted(builder, target, access, length)
+    else:
+        numbers = builder.trunc(access.offsets, shaped(I8, access.lanes))
+        picks = PICKS in target.isa and length % REGISTER == 0
+        found = _picked(builder, access, length, numbers) if picks else _shuffled(builder, target, access, length, numbers)
     return found if mask is None else builder.select(mask, found, filled(found.type, 0))
+
+
+def _permuted(builder: Builder, target: Target, access: VectorAccess, length: int) -> Value:
+    """Numbers of 32 bits by permutations of one register, or of two between which their places choose."""
+    width = target.vector_bits // I32.width
+    kind = shaped(I32, width)
+    permute = external(builder.module, f"llvm.x86.{MOVES[I32.width, target.vector_bits]}", kind, [kind, kind])
+    counts = [(at, min(width, length - at)) for at in range(0, length, width)]
+    tables = [resized(builder, _part(builder, access, at, count, I32), Poison(shaped(I32, count)), width) for at, count in counts]
+    places, found = access.offsets, list[Value]()
+    assert places is not None
+    for start in range(0, access.lanes, width):
+        count = min(width, access.lanes - start)
+        own = as_numbers(builder, picked(builder, places, Poison(places.type), range(start, start + count)), shaped(I32, count))
+        own = resized(builder, own, filled(own.type, 0), width)
+        chosen = [builder.call(permute, [table, own]) for table in tables]
+        beyond = builder.icmp_unsigned(">=", own, filled(kind, width))
+        found.append(chosen[0] if len(chosen) == 1 else builder.select(beyond, chosen[1], chosen[0]))
+    return builder.bitcast(joined(builder, found, access.lanes), shaped(in_memory(access.place.dtype), access.lanes))
 
 
 def _picked(builder: Builder, access: VectorAccess, length: int, numbers: Value) -> Value:
@@ -79,7 +103,8 @@ def _shuffled(builder: Builder, target: Target, access: VectorAccess, length: in
     return joined(builder, found, access.lanes)
 
 
-def _part(builder: Builder, access: VectorAccess, start: int, count: int) -> Value:
-    """Some bytes of the table."""
+def _part(builder: Builder, access: VectorAccess, start: int, count: int, kind: llvm.IntType = I8) -> Value:
+    """Some numbers of the table."""
     place = access.place
-    return builder.load(address(builder, place.dtype, place.pointer, literal(I64, start)), align=1, typ=llvm.VectorType(I8, count))
+    at = address(builder, place.dtype, place.pointer, literal(I64, start))
+    return builder.load(at, align=place.dtype.bytes, typ=llvm.VectorType(kind, count))

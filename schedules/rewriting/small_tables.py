@@ -1,4 +1,4 @@
-"""Tables of bytes that registers hold, on processors that pick bytes out of them."""
+"""Tables that registers hold, on processors that pick bytes, or numbers of 32 bits, out of them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,21 @@ MOST: Final = 256
 """Bytes of a table that a number of eight bits reaches."""
 
 
+WORDS: Final = 16
+"""Numbers of 32 bits that one register of 512 bits holds, or two of 256 bits."""
+WORD: Final = 4
+"""Bytes of such a number."""
+
+
 def small_table(buffer: Buffer, index: tuple[Expr, ...], isa: Collection[str]) -> int:
-    """The bytes of a table that registers of a processor hold and that is read where data tell; 0 of another buffer."""
-    told, of_bytes = any(map(reads_data, index)), buffer.dtype.is_integer and buffer.dtype.bytes == 1
-    if SHUFFLES not in isa or not (told and of_bytes and len(buffer.shape) == len(buffer.in_memory) == 1):
+    """The elements of a table that registers of a processor hold and that is read where data tell; 0 of another buffer."""
+    if SHUFFLES not in isa or not (any(map(reads_data, index)) and len(buffer.shape) == len(buffer.in_memory) == 1):
         return 0
-    extent = buffer.shape[0]
-    return int(extent.value) if isinstance(extent, Const) and int(extent.value) in range(PART, MOST + 1, PART) else 0
+    extent = int(buffer.shape[0].value) if isinstance(buffer.shape[0], Const) else 0
+    match buffer.dtype.bytes:
+        case 1 if buffer.dtype.is_integer:
+            return extent if extent in range(PART, MOST + 1, PART) else 0
+        case 4:
+            return extent if extent <= WORDS else 0
+        case _:
+            return 0

@@ -1,4 +1,4 @@
-"""Tables of bytes that registers hold, where the processor picks bytes out of two of them, or shuffles those of several."""
+"""Tables that registers hold, where the processor picks bytes out of two of them, shuffles those of several, or permutes numbers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang.codegen.emission.emit import emit
+from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import target, why_foreign
 from tensorlang.schedules.strategies import choose
+from tests.thinned import crossed
 
 BYTES = 1000
 
@@ -27,11 +30,44 @@ def looked_up(length: int, of: str, made: str, *, where: bool = False) -> tl.Ten
     return found
 
 
+HERE = [found for found in ("native", "x86-64-v4", "x86-64-v3") if why_foreign(target(found)) is None]
+
+
+@crossed(
+    {
+        "machine": HERE,
+        "length": [1, 3, 7, 8, 9, 15, 16, 17],
+        "of": ["float32", "int32", "uint32"],
+        "lanes": [5, 16, 40],
+        "where": [False, True],
+    },
+    count=48,
+)
+def test_lanes_find_what_a_table_of_numbers_has(length: int, of: str, lanes: int, machine: str, *, where: bool) -> None:
+    draw = np.random.default_rng(length)
+    x, table = draw.integers(0, 256, BYTES).astype("uint8"), draw.integers(0, 1 << 20, length).astype(of)
+    s = tl.Schedule(looked_up(length, of, of, where=where))
+    s.vectorize(s.split("found.i", lanes, tail="mask" if lanes == 16 else "peel")[1])
+    found = table[np.minimum(x, length - 1)]
+    wanted = np.where(x % 2 == 0, found + found, 1) if where else found + found
+    assert np.array_equal(tl.build(s, target=machine)(X=x, T=table), wanted.astype(of))
+
+
+def test_numbers_of_a_small_table_are_not_gathered() -> None:
+    def text(length: int, cpu: str) -> str:
+        s = tl.Schedule(looked_up(length, "float32", "float32"))
+        s.vectorize(s.split("found.i", 16)[1])
+        return emit(lower(s.nest, target(cpu)), target(cpu), name="f")
+
+    assert "permvar.si.512" in text(16, "znver4") and "permd" in text(16, "haswell")
+    assert "permvar" not in text(17, "znver4") and "permd" not in text(16, "x86-64-v2")
+
+
 @pytest.mark.parametrize("where", [False, True])
 @pytest.mark.parametrize("lanes", [5, 16, 64, 100])
 @pytest.mark.parametrize(("of", "made"), [("uint8", "uint8"), ("int8", "int8"), ("int8", "int32"), ("uint8", "float32")])
 @pytest.mark.parametrize("length", [16, 48, 64, 100, 128, 192, 256])
-@pytest.mark.parametrize("machine", [found for found in ("native", "x86-64-v4", "x86-64-v3") if why_foreign(target(found)) is None])
+@pytest.mark.parametrize("machine", HERE)
 def test_lanes_find_what_the_table_has(length: int, of: str, made: str, lanes: int, machine: str, *, where: bool) -> None:
     draw = np.random.default_rng(length)
     x, table = draw.integers(0, 256, BYTES).astype("uint8"), draw.integers(0, 256, length).astype("uint8").view(of)
