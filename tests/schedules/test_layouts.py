@@ -144,3 +144,24 @@ def test_extents_that_a_call_tells_are_no_hindrance() -> None:
 def test_where_nothing_runs_nothing_is_laid_out(planes: int) -> None:
     u = np.zeros((planes, 5, 40, 3), "float32")
     assert not tl.build(strain(planes, 5, 40))(u).any()
+
+
+def outer_products(rows: int, columns: int, channels: int = 4) -> Any:
+    """Of each pixel of a filtered row, summed up along one of the axes."""
+    x, z = tl.placeholder((rows, columns, channels), name="x"), tl.reduce_axis(channels, name="z")
+    filtered = tl.recurrence(x.shape, lambda i, j, k, own: 0.5 * own[i, j - 1, k] + x[i, j, k], name="r")
+    products = tl.compute((*x.shape, channels), lambda i, j, k, l: filtered[i, j, k] * filtered[i, j, l], name="J")
+    return tl.compute(x.shape, lambda i, j, k: tl.sum(products[i, j, k, z], axis=z) + products[i, j, k, k], name="y")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_strips_may_be_cut_from_the_blocks_themselves(threads: int) -> None:
+    strategy = choose(outer_products(100, 100), target(), threads)
+    for config in (strategy.default, *strategy.space.sample(np.random.default_rng(threads), 6)):
+        strategy.schedule(config)
+    x = np.random.default_rng(0).random((7, 20, 4), "float32")
+    filtered = np.zeros_like(x)
+    for j in range(20):
+        filtered[:, j] = (filtered[:, j - 1] / 2 if j else 0) + x[:, j]
+    expected = filtered * filtered.sum(-1, keepdims=True) + filtered**2
+    np.testing.assert_allclose(tl.build(outer_products(7, 20))(x), expected, rtol=1e-4)

@@ -266,6 +266,8 @@ class Placements:
     def rows_in(self, s: Schedule, name: str, config: Mapping[str, Any]) -> RowStrategy:
         """The rows of a stage as they stand: where strips are cut from the loop of its lanes, this is what is left of it."""
         rows, loops = self.rows[name], s.loops(name)
+        if isinstance(rows, SideBySide) and not {loop.loop for loop in rows.inside} <= set(loops):  # blocks are cut, too
+            rows = rows.rows
         if isinstance(rows, PlacedWindow):
             plan = self.plan(config) or PlacementPlan()
             return replace(rows, slides=any(group.slides and name in group.members for group in plan.groups))
