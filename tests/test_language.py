@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -360,6 +361,26 @@ def test_bools_are_padded_with_bools(value: int) -> None:
     x = np.array([True, False, True])
     X = tl.placeholder((3,), "bool", name="X")
     np.testing.assert_array_equal(tl.evaluate(tl.pad(X, ((1, 2),), value=value), {X: x}), np.pad(x, (1, 2), constant_values=bool(value)))
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (lambda i: tl.select(i == 0, 0.1, 0.2), [0.1, 0.2, 0.2]),
+        (lambda i: tl.maximum(0.1, 0.05), [0.1] * 3),
+        (lambda i: tl.clamp(0.1, 0.0, 1.0), [0.1] * 3),
+        (lambda i: tl.sqrt(2.0), [math.sqrt(2)] * 3),
+        (lambda i: tl.exp(2), [math.exp(2)] * 3),
+        (lambda i: 0.1 * tl.select(i == 0, 1.0, -1.0), [0.1, -0.1, -0.1]),
+        (lambda i: tl.select(i == 1, tl.abs(-0.3), 0.7) ** 2, [0.7**2, 0.3**2, 0.7**2]),
+    ],
+)
+def test_what_is_made_of_literals_is_as_precise_as_what_it_meets(made: Any, expected: Any) -> None:
+    """By itself it is `float32`, and a number that was rounded to that before would stay so."""
+    X = tl.placeholder((3,), "float64", name="X")
+    for body in (lambda i: X[i] * made(i), lambda i: X[i] * tl.cast(made(i), "float64")):
+        np.testing.assert_allclose(tl.build(tl.compute((3,), body, name="Y"))(np.ones(3)), expected, rtol=1e-15)
+    assert tl.compute((3,), made, name="Z").dtype == "float32"
 
 
 @pytest.mark.parametrize("literal", [1 << 64, -(1 << 63) - 1, 10**400])

@@ -1,16 +1,18 @@
 """The directives of a point, stage by stage, where it is decided how each of them runs.
 
-A stage whose steps are refused keeps its plain loops, and the fault is recorded on the schedule.
+A stage whose steps are refused keeps its plain loops, and the fault is recorded on the schedule. Tiles that are too much code are tried
+with fewer copies before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from tensorlang.errors import ScheduleError
 from tensorlang.ir.mentions import mentions
-from tensorlang.schedules.faults import Fault
+from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config
 from tensorlang.schedules.strategies.analysis.stages import perfectly_nested
@@ -21,6 +23,9 @@ from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.short_sums import RowSum, schedule_sums
 from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy, TileStrategy
 from tensorlang.schedules.strategies.rows.turns import Turns
+
+SHARES: Final = (1, 2, 4)
+"""Parts of the rows of a tile that is tried where all of them are too much code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +58,37 @@ class StageSteps:
             if sum_of_rows is not None:
                 sums[name] = sum_of_rows
                 continue
+            s, done = self._with_steps(name, s, config, alone=alone)
+            producer = self.tiles[name].producer if done and name in self.tiles else None
+            placed |= set() if producer is None else {producer.name}
+        return _with_sums(s, sums)
+
+    def _with_steps(self, name: str, s: Schedule, config: Config, *, alone: bool) -> tuple[Schedule, bool]:
+        """The schedule with the directives of one stage, and has it some? Tiles that are too much code beside all else are smaller ones."""
+        fault: Fault | None = None
+        for smaller in self._sizes(name, config):
             trial = s.copy()
             try:
-                done = self._scheduled(name, trial, config, alone=alone)
+                done = self._scheduled(name, trial, smaller, alone=alone)
             except ScheduleError as error:
-                s.faults += (Fault.of(name, error),)
-                continue
-            if done:
-                s = trial
-                producer = self.tiles[name].producer if name in self.tiles else None
-                placed |= set() if producer is None else {producer.name}
-        return _with_sums(s, sums)
+                fault = fault or Fault.of(name, error)
+                if error.code != TOO_MUCH_CODE:
+                    break
+            else:
+                return (trial, True) if done else (s, False)
+        s.faults += () if fault is None else (fault,)
+        return s, False
+
+    def _sizes(self, name: str, config: Config) -> Iterator[Config]:
+        """The point of a stage; of one that runs as tiles then those with fewer copies."""
+        if name not in self.tiles:
+            yield config
+            return
+        own = config if name == self.main else self.defaults(name)
+        yield own
+        copies = {"unroll": 1} if "unroll" in own else {}
+        for share in SHARES:
+            yield {**own, **copies, **({"rows": max(1, own["rows"] // share)} if "rows" in own else {})}
 
     def _with_their_readers(self, config: Config) -> Iterator[str]:
         """The sums that get their directives with the stages in which they stand."""
@@ -83,11 +108,11 @@ class StageSteps:
         return RowSum.of(rows, {**rows.default(prefix), **config}, prefix, alone=alone)
 
     def _scheduled(self, name: str, s: Schedule, config: Config, *, alone: bool) -> bool:
-        """Append the directives of one stage: the main one by the point, others by its knobs for them or by their default."""
+        """Append the directives of one stage by a point: of tiles their own, of rows that of the program with their default beside it."""
         tile = self.tiles.get(name)
         if tile is not None:
             nested = perfectly_nested(s.nest, tile.stage)  # conditions, or stages that were moved in, may stand between the loops
-            return nested and tile.schedule(s, config if name == self.main else self.defaults(name), alone=alone)
+            return nested and tile.schedule(s, config, alone=alone)
         prefix, rows = self._prefix(name), self.rows[name]
         if self.placements is not None:
             rows = self.placements.rows_in(s, name, config)

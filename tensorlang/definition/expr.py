@@ -15,6 +15,7 @@ import numpy as np
 
 from tensorlang import ir
 from tensorlang.definition import hints
+from tensorlang.definition.literals import retyped
 from tensorlang.errors import DefinitionError
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT64, DType, dtype, promote
 from tensorlang.ir.printer import text
@@ -247,7 +248,7 @@ def convert(value: Expr, to: DType) -> Expr:
         if to.is_integer and not to.lowest <= literal <= to.highest:
             raise DefinitionError(f"{literal} does not fit {to}; write tl.cast to compute in a wider type")
         return Expr(ir.Const(literal, to))
-    return Expr(ir.Cast(value.node, to), (value,))
+    return Expr((retyped(value.node, to) if value.weak else None) or ir.Cast(value.node, to), (value,))
 
 
 def cast(value: ExprLike, to: str | DType) -> Expr:
@@ -261,6 +262,8 @@ def cast(value: ExprLike, to: str | DType) -> Expr:
             return Expr(ir.Const(int(literal), target))
         if target == BOOL and not isinstance(literal, float):
             return Expr(ir.Const(bool(literal), BOOL))
+    if operand.weak and (literals := retyped(operand.node, target)) is not None:
+        return Expr(literals, (operand,))
     return Expr(operand.node, (operand,)) if operand.dtype == target else Expr(ir.Cast(operand.node, target), (operand,))
 
 

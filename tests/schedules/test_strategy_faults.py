@@ -291,3 +291,19 @@ def test_rows_of_a_program_of_any_extent_are_not_counted_one_by_one() -> None:
     root = tl.compute((n, 64), lambda i, j: tl.sqrt(x[i, j]), name="R")
     s = default(tl.compute((n, 32), lambda i, j: tl.sum(root[i, k] * w[k, j], axis=k), name="P"))
     assert s.faults == ()
+
+
+def test_tiles_that_are_too_much_code_beside_others_are_smaller_ones() -> None:
+    """Each alone fits; the second of them kept its plain loops, and took ten times as long."""
+    d, k = tl.placeholder((20, 45), "int32", name="d"), tl.reduce_axis(45, name="k")
+    less = tl.compute((20, 45), lambda r, t: tl.sum(d[r, k] < d[r, t], axis=k), name="less")
+    ties = tl.compute((20, 45), lambda r, t: tl.sum((d[r, k] == d[r, t]) & (k < t), axis=k), name="ties")
+    strategy = choose((less, ties), target("znver4"), 1)
+    s = strategy.schedule(strategy.default)
+    assert not s.faults
+    assert all(any(step.startswith(f"s.vectorize('{name}") for step in repr(s).splitlines()) for name in ("less", "ties"))
+    data = np.random.default_rng(0).integers(0, 9, (20, 45)).astype("int32")
+    before = np.arange(45)[:, None] < np.arange(45)
+    found = tl.build((less, ties))(data)
+    np.testing.assert_array_equal(found[0], (data[:, :, None] < data[:, None]).sum(1))
+    np.testing.assert_array_equal(found[1], ((data[:, :, None] == data[:, None]) & before).sum(1))
