@@ -8,6 +8,8 @@
 The map from old indices to new ones is held as the text of the function, `lambda c, y: (c // 8, y, c % 8)`: it is read with Python's
 parser and never run. The new extents are what the map reaches.
 
+Tensors that one statement stores, as those of a recurrence of several, have one index: the layout is that of all of them.
+
 Legal where the map takes different elements to different places, and none below zero.
 """
 
@@ -26,12 +28,12 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.definition.expr import Expr as Value
 from tensorlang.errors import DefinitionError
 from tensorlang.ir import Axis, Binary, Buffer, Compare, Const, Dim, Expr, Nest, Unary
+from tensorlang.ir.mentions import allocations
 from tensorlang.ir.printer import text
 from tensorlang.ir.traverse import substitute, walk
 from tensorlang.schedules.directive import Directive, Refusal, TensorName
 from tensorlang.schedules.legality.memory_limits import within_memory
-from tensorlang.schedules.rewriting.edit import stores
-from tensorlang.schedules.rewriting.intermediates import intermediate, restored, storages
+from tensorlang.schedules.rewriting.intermediates import intermediate, restored, storages, stored_with
 
 MAX_TEXT: Final = 1000
 MAX_RANK: Final = 16
@@ -49,7 +51,7 @@ class TransformLayout(Directive):
     def apply(self, nest: Nest) -> Nest:
         """The nest with the new layout."""
         buffer = intermediate(nest, self.tensor)
-        self._require_alone(nest)
+        together = self._together(nest, buffer)
         axes, places = parsed(self.fn)
         if len(axes) != len(buffer.shape):
             raise self._refusal("TL-S005", f"the map takes {len(axes)} indices, and {self.tensor!r} has {len(buffer.shape)}")
@@ -70,19 +72,23 @@ class TransformLayout(Directive):
             values = dict(zip(axes, old, strict=True))
             return tuple(simplify(substitute(place, values)) for place in places)
 
-        result = within_memory(restored(nest, self.tensor, arranged, index), self.tensor)
-        for shape in dict.fromkeys(old.shape for _, _, old in storages(nest, self.tensor)):
+        result = within_memory(restored(nest, together, arranged, index), self.tensor)
+        for shape in dict.fromkeys(old.shape for name in together for _, _, old in storages(nest, name)):
             self._require_injective(axes, places, dict(zip(axes, shape, strict=True)))
         return result
 
     def _refusal(self, code: str, reason: str, counterexample: dict[str, object] | None = None) -> Refusal:
         return Refusal(code, reason, stage=self.tensor, counterexample=counterexample)
 
-    def _require_alone(self, nest: Nest) -> None:
-        for store in stores(nest.body):
-            names = [buffer.name for buffer in store.buffers]
-            if self.tensor in names and len(names) > 1:
-                raise self._refusal("TL-S301", f"{self.tensor!r} is stored together with {', '.join(names)}, at one index for all")
+    def _together(self, nest: Nest, buffer: Buffer) -> tuple[str, ...]:
+        """The tensor and those that are stored with it, which get the layout, too."""
+        together = stored_with(nest, self.tensor)
+        known = {other.name: other for other in allocations(nest.body)}
+        for name in together:
+            if name not in known or known[name].shape != buffer.shape:
+                why = "whose storage belongs to the caller" if name not in known else "of another shape"
+                raise self._refusal("TL-S301", f"{self.tensor!r} is stored together with {name!r}, {why}, at one index for all")
+        return together
 
     def _require_injective(self, axes: Sequence[str], places: Sequence[Expr], extents: dict[str, Expr]) -> None:
         other: dict[str, Expr] = {axis: Axis(f"{axis}'") for axis in axes}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from tensorlang.ir import Alloc, Buffer, Expr, Load, Nest, Prefetch, Stmt, Store
 from tensorlang.ir.mentions import allocations, mentions
 from tensorlang.ir.traverse import map_children, map_expressions, map_statements, substatements
 from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.rewriting.edit import stores
 
 Change: TypeAlias = Callable[[Buffer], Buffer]
 Move: TypeAlias = Callable[[tuple[Expr, ...]], tuple[Expr, ...]]
@@ -42,31 +43,41 @@ def storages(nest: Nest, tensor: str) -> Iterator[tuple[tuple[Stmt, ...], Alloc,
     yield from visit(nest.body, ())
 
 
-def restored(nest: Nest, tensor: str, change: Change, index: Move = lambda index: index) -> Nest:
-    """The nest with the storage of an intermediate replaced by what `change` makes of it, its elements where `index` says."""
-    return replace(nest, body=stored_in(nest.body, tensor, change, index))
+def stored_with(nest: Nest, tensor: str) -> tuple[str, ...]:
+    """A tensor and those that statements store together with it, all at one index."""
+    together = [[buffer.name for buffer in store.buffers] for store in stores(nest.body) if len(store.buffers) > 1]
+    found = {tensor: None}
+    while more := [name for names in together if not found.keys().isdisjoint(names) for name in names if name not in found]:
+        found |= dict.fromkeys(more)
+    return tuple(found)
 
 
-def stored_in(stmt: Stmt, tensor: str, change: Change, index: Move = lambda index: index) -> Stmt:
-    """A statement with every storage of that name replaced."""
+def restored(nest: Nest, tensors: str | Collection[str], change: Change, index: Move = lambda index: index) -> Nest:
+    """The nest with the storage of intermediates replaced by what `change` makes of it, their elements where `index` says."""
+    return replace(nest, body=stored_in(nest.body, tensors, change, index))
+
+
+def stored_in(stmt: Stmt, tensors: str | Collection[str], change: Change, index: Move = lambda index: index) -> Stmt:
+    """A statement with every storage of that name, or those names, replaced."""
+    wanted = {tensors} if isinstance(tensors, str) else {*tensors}
 
     def read(expr: Expr) -> Expr:
         expr = map_children(expr, read)
-        if isinstance(expr, Load) and isinstance(expr.buffer, Buffer) and expr.buffer.name == tensor:
+        if isinstance(expr, Load) and isinstance(expr.buffer, Buffer) and expr.buffer.name in wanted:
             return Load(change(expr.buffer), index(expr.index))
         return expr
 
     def changed(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
-        return tuple(change(buffer) if buffer.name == tensor else buffer for buffer in buffers)
+        return tuple(change(buffer) if buffer.name in wanted else buffer for buffer in buffers)
 
     def rewrite(part: Stmt) -> Stmt:
         part = map_statements(part, rewrite)
         match part:
             case Alloc(buffers, body):
                 return Alloc(changed(buffers), body)
-            case Prefetch(buffer, at) if buffer.name == tensor:
+            case Prefetch(buffer, at) if buffer.name in wanted:
                 return replace(part, buffer=change(buffer), index=index(at))
-            case Store(buffers=buffers) if any(buffer.name == tensor for buffer in buffers):
+            case Store(buffers=buffers) if any(buffer.name in wanted for buffer in buffers):
                 return replace(part, buffers=changed(buffers), index=index(part.index))
             case _:
                 return part

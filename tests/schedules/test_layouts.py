@@ -165,3 +165,29 @@ def test_strips_may_be_cut_from_the_blocks_themselves(threads: int) -> None:
         filtered[:, j] = (filtered[:, j - 1] / 2 if j else 0) + x[:, j]
     expected = filtered * filtered.sum(-1, keepdims=True) + filtered**2
     np.testing.assert_allclose(tl.build(outer_products(7, 20))(x), expected, rtol=1e-4)
+
+
+def extremes(rows: int, columns: int) -> Any:
+    """What is least and greatest in a row so far, of which the last ones are read."""
+    x = tl.placeholder((rows, columns), name="x")
+
+    def step(i: Any, j: Any, low: Any, high: Any) -> Any:
+        least, greatest = (tl.select(j > 0, own[i, j - 1], x[i, 0]) for own in (low, high))
+        return tl.minimum(least, x[i, j]), tl.maximum(greatest, x[i, j])
+
+    low, high = tl.recurrence((rows, columns), step, dtype=("float32", "float32"), name="e")
+    return tl.compute((rows,), lambda i: high[i, columns - 1] - low[i, columns - 1], name="range"), low
+
+
+@pytest.mark.parametrize("rows", [1, 16, 37])
+def test_what_is_stored_together_has_one_layout(rows: int) -> None:
+    s, x = tl.Schedule(extremes(rows, 9)[0]), np.random.default_rng(rows).random((rows, 9), "float32")
+    s.transform_layout("e_1", lambda i, j: (j, i))
+    assert f"e_0: float32[9, {rows}]" in str(s) and f"e_1: float32[9, {rows}]" in str(s)
+    np.testing.assert_array_equal(tl.build(s)(x), np.ptp(x, axis=1))
+    np.testing.assert_array_equal(tl.build(extremes(rows, 9)[0])(x), np.ptp(x, axis=1))
+
+
+def test_what_is_stored_together_with_a_result_stays() -> None:
+    with pytest.raises(tl.ScheduleError, match="'e_1' is stored together with 'e_0', whose storage belongs to the caller"):
+        tl.Schedule(*extremes(5, 9)).transform_layout("e_1", lambda i, j: (j, i))

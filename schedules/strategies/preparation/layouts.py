@@ -15,7 +15,7 @@ model says, of the stages that write and read an intermediate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from math import prod
@@ -29,6 +29,7 @@ from tensorlang.schedules.directives.reorder import Reorder
 from tensorlang.schedules.directives.transform_layout import TransformLayout
 from tensorlang.schedules.model.parts import paths
 from tensorlang.schedules.model.program import program
+from tensorlang.schedules.rewriting.intermediates import stored_with
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.distances import apart_along
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, stages_of, tensor_of
@@ -36,6 +37,7 @@ from tensorlang.schedules.strategies.contractions.contraction import Contraction
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.abreast import Abreast
+from tensorlang.schedules.strategies.rows.lanes import seconds_along
 from tensorlang.schedules.strategies.rows.reordered import seconds_in_rows
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 from tensorlang.schedules.strategies.rows.side_by_side import MOST_INSIDE, SideBySide
@@ -47,10 +49,11 @@ LOOKED_AT: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """An intermediate with one of its axes last, and the order of loops that goes with it."""
+    """An intermediate with one of its axes last, and the order of loops that goes with it; so are those `together` with it."""
 
     buffer: Buffer
     last: int
+    together: frozenset[str]
     order: tuple[str, ...] = ()
 
     @property
@@ -72,11 +75,14 @@ def rearrange(s: Schedule, machine: Processor) -> None:
     """Append a layout for each intermediate of which that is legal, and its stages are predicted to be faster so."""
     running = {statement.stage for statement, _ in paths(program(s.nest))}
     found = {layout.buffer.name: layout for layout in (*_short_axes(s, machine), *_free_axes(s, machine))}
+    seen = set[str]()
     for name in sorted(found, key=lambda name: -found[name].size)[:LOOKED_AT]:
-        if any(info.name not in running or _in_tiles(s, info, machine) for info in _around(s, name)):
+        tensors = found[name].together
+        if name in seen or any(info.name not in running or _in_tiles(s, info, machine) for info in _around(s, tensors)):
             continue
-        before, known = _seconds(s, name, machine), len(s.directives)
-        if not all(map(s.attempt, found[name].steps)) or _seconds(s, name, machine) >= OTHER_WAY * before:
+        seen |= tensors
+        before, known = _seconds(s, tensors, machine), len(s.directives)
+        if not all(map(s.attempt, found[name].steps)) or _seconds(s, tensors, machine) >= OTHER_WAY * before:
             s.undo(len(s.directives) - known)
 
 
@@ -87,7 +93,7 @@ def _short_axes(s: Schedule, machine: Processor) -> Iterator[_Layout]:
         inside = prod(_extent(extent) for extent in buffer.shape[len(buffer.shape) - short :])
         last = len(buffer.shape) - short - 1
         if short and last >= 0 and 1 < inside <= MOST_INSIDE and _extent(buffer.shape[last]) >= machine.lanes(buffer.dtype):
-            yield _Layout(buffer, last)
+            yield _Layout(buffer, last, frozenset(stored_with(s.nest, buffer.name)))
 
 
 def _free_axes(s: Schedule, machine: Processor) -> Iterator[_Layout]:
@@ -95,25 +101,31 @@ def _free_axes(s: Schedule, machine: Processor) -> Iterator[_Layout]:
     intermediates = {buffer.name for buffer in allocations(s.nest.body)}
     for info in stages_of(s.nest):
         buffer, index, lanes = info.store.buffers[0], info.store.index, machine.lanes(info.widest)
-        plain = len(info.store.buffers) == 1 and buffer.name in intermediates and not info.conditional
-        if not plain or not info.outer or info.loops != info.outer or [Axis(loop.loop) for loop in info.outer] != [*index]:
+        together = frozenset(stored_with(s.nest, buffer.name))
+        if (
+            info.conditional
+            or not together <= intermediates
+            or not info.outer
+            or info.loops != info.outer
+            or [Axis(loop.loop) for loop in info.outer] != [*index]
+        ):
             continue
         apart, last = apart_along(info), info.outer[-1]
         free = [loop for loop in info.outer[:-1] if not apart.get(loop.loop) and size(loop) >= lanes]
         if free and any(apart.values()) and (apart.get(last.loop) or size(last) < lanes):
             lanes_along = info.outer.index(max(free, key=size))
             loops = [loop.loop for loop in info.outer]
-            yield _Layout(buffer, lanes_along, (*loops[:lanes_along], *loops[lanes_along + 1 :], loops[lanes_along]))
+            yield _Layout(buffer, lanes_along, together, (*loops[:lanes_along], *loops[lanes_along + 1 :], loops[lanes_along]))
 
 
 def _extent(extent: Expr) -> int:
     return int(extent.value) if isinstance(extent, Const) else ASSUMED_EXTENT
 
 
-def _around(s: Schedule, tensor: str) -> Iterator[StageInfo]:
-    """The stages that write or read a tensor."""
+def _around(s: Schedule, tensors: Collection[str]) -> Iterator[StageInfo]:
+    """The stages that write or read any of the tensors."""
     for info in stages_of(s.nest):
-        if any(buffer.name == tensor for buffer in (*info.store.buffers, *map(tensor_of, info.loads))):
+        if any(buffer.name in tensors for buffer in (*info.store.buffers, *map(tensor_of, info.loads))):
             yield info
 
 
@@ -125,11 +137,16 @@ def _in_tiles(s: Schedule, info: StageInfo, machine: Processor) -> bool:
     return bool(Windows.of(info, machine, 1, plain) or Contraction.of(info, machine, 1, plain, frozenset()))
 
 
-def _seconds(s: Schedule, tensor: str, machine: Processor) -> float:
-    """What the stages that write or read a tensor take in rows, by the cost model: tiles, where some can have them now, take less."""
+def _seconds(s: Schedule, tensors: Collection[str], machine: Processor) -> float:
+    """What the stages that write or read tensors take in rows, by the cost model: tiles, where some can have them now, take less."""
     plain, seconds = program(s.nest), 0.0
-    for info in _around(s, tensor):
+    for info in _around(s, tensors):
         rows = RowVectors.of(info, machine, 1, plain)
         beside = Abreast.of(rows, machine, plain) or SideBySide.of(rows, machine, plain)
-        seconds += seconds_in_rows(rows, plain, machine) if beside is None else beside.seconds(plain, machine)
+        if beside is not None:
+            seconds += beside.seconds(plain, machine)
+        elif info.reduced and rows.vector is not None and rows.run is None:
+            seconds += seconds_along(info, rows.vector, rows.lanes, plain, machine)
+        else:
+            seconds += seconds_in_rows(rows, plain, machine)
     return seconds

@@ -63,7 +63,7 @@ def longer_loop(stage: StageInfo, short: For, lanes: int, plain: Sequence[Part],
     others = [loop for loop in stage.outer if size(loop) >= lanes]
     if not others or short not in stage.reduced or not is_literal(short) or stage.is_idle:
         return short
-    return min((short, *others), key=lambda loop: _seconds_along(stage, loop, lanes, plain, machine))
+    return min((short, *others), key=lambda loop: seconds_along(stage, loop, lanes, plain, machine))
 
 
 def _looks_up(stage: StageInfo, machine: Processor) -> bool:
@@ -76,7 +76,7 @@ def _looks_up(stage: StageInfo, machine: Processor) -> bool:
     return sum(isinstance(part, Binary | Call | Select) for value in stage.store.values for part in walk(value)) <= LITTLE
 
 
-def _seconds_along(stage: StageInfo, loop: For, lanes: int, plain: Sequence[Part], machine: Processor) -> float:
+def seconds_along(stage: StageInfo, loop: For, lanes: int, plain: Sequence[Part], machine: Processor) -> float:
     """What a reduction takes with a loop in lanes, which sum up in registers where it moves the element."""
     if loop in stage.reduced:
         return seconds_in_lanes(stage, loop, plain, machine)
