@@ -100,22 +100,16 @@ def _free_axes(s: Schedule, machine: Processor) -> Iterator[_Layout]:
     """Recurrences that wait for themselves along their last axis, or have few lanes there, and do not wait along a longer one."""
     intermediates = {buffer.name for buffer in allocations(s.nest.body)}
     for info in stages_of(s.nest):
-        buffer, index, lanes = info.store.buffers[0], info.store.index, machine.lanes(info.widest)
-        together = frozenset(stored_with(s.nest, buffer.name))
-        if (
-            info.conditional
-            or not together <= intermediates
-            or not info.outer
-            or info.loops != info.outer
-            or [Axis(loop.loop) for loop in info.outer] != [*index]
-        ):
-            continue
-        apart, last = apart_along(info), info.outer[-1]
+        buffer, lanes, apart = info.store.buffers[0], machine.lanes(info.widest), apart_along(info)
         free = [loop for loop in info.outer[:-1] if not apart.get(loop.loop) and size(loop) >= lanes]
-        if free and any(apart.values()) and (apart.get(last.loop) or size(last) < lanes):
-            lanes_along = info.outer.index(max(free, key=size))
+        if not free or not any(apart.values()) or not (apart.get(info.outer[-1].loop) or size(info.outer[-1]) < lanes):
+            continue
+        plain = info.loops == info.outer and [*info.store.index] == [Axis(loop.loop) for loop in info.outer]
+        together = frozenset(stored_with(s.nest, buffer.name))
+        if plain and not info.conditional and together <= intermediates:
+            last = info.outer.index(max(free, key=size))
             loops = [loop.loop for loop in info.outer]
-            yield _Layout(buffer, lanes_along, together, (*loops[:lanes_along], *loops[lanes_along + 1 :], loops[lanes_along]))
+            yield _Layout(buffer, last, together, (*loops[:last], *loops[last + 1 :], loops[last]))
 
 
 def _extent(extent: Expr) -> int:
