@@ -86,7 +86,7 @@ class StageSteps:
             return
         own = config if name == self.main else self.defaults(name)
         yield own
-        copies = {"unroll": 1} if "unroll" in own else {}
+        copies = {"unroll": 1} if isinstance(own.get("unroll"), int) else {}  # that of a window has names
         for share in SHARES:
             yield {**own, **copies, **({"rows": max(1, own["rows"] // share)} if "rows" in own else {})}
 

@@ -46,7 +46,7 @@ def test_rows_that_take_turns_do_not_wait_for_one_another():
 def cycles(back: int) -> float:
     """Those of a step of a filter that reads what it made some steps ago, by way of a sum and a division."""
     W, k = tl.placeholder((8,), name="W"), tl.reduce_axis(8, name="k")
-    X = tl.recurrence((4096,), lambda t, X: tl.select(t < back, 1.0, tl.sum(W[k] * X[t - back], axis=k) / 3.0), name="X")
+    X = tl.recurrence((4096,), lambda t, X: tl.select(t < back, 1.0, tl.sum(W[k] * X[t - back], axis=k) / W[0]), name="X")
     return seconds(tl.Schedule(X)) * ZEN4.hertz / 4096
 
 
