@@ -64,8 +64,9 @@ def _permuted(builder: Builder, target: Target, access: VectorAccess, length: in
         own = as_numbers(builder, picked(builder, places, Poison(places.type), range(start, start + count)), shaped(I32, count))
         own = resized(builder, own, filled(own.type, 0), width)
         chosen = [builder.call(permute, [table, own]) for table in tables]
-        beyond = builder.icmp_unsigned(">=", own, filled(kind, width))
-        found.append(chosen[0] if len(chosen) == 1 else builder.select(beyond, chosen[1], chosen[0]))
+        if len(chosen) > 1:
+            chosen = [builder.select(builder.icmp_unsigned(">=", own, filled(kind, width)), chosen[1], chosen[0])]
+        found += chosen
     return builder.bitcast(joined(builder, found, access.lanes), shaped(in_memory(access.place.dtype), access.lanes))
 
 

@@ -66,7 +66,7 @@ class FoldStorage(Directive):
         def place(index: tuple[Expr, ...]) -> tuple[Expr, ...]:
             return (*index[:axis], Binary("mod", index[axis], ir.const(extent)), *index[axis + 1 :])
 
-        result = within_memory(restored(nest, self.tensor, folded, place), self.tensor)
+        result = within_memory(restored(nest, (self.tensor,), folded, place), self.tensor)
         for _, storage, _ in storages(result, self.tensor):
             require_kinds(result, loops(storage))
         return result

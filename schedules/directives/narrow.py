@@ -75,7 +75,7 @@ def _of_type(nest: Nest, buffer: Buffer, kind: DType) -> Nest:
         return replace(store, values=tuple(values))
 
     body = edit_stores(map_expressions(nest.body, lambda expr: rewrite(expr, read)), written)
-    return restored(replace(nest, body=body), buffer.name, lambda found: replace(found, dtype=kind))
+    return restored(replace(nest, body=body), (buffer.name,), lambda found: replace(found, dtype=kind))
 
 
 def _as(value: Expr, kind: DType) -> Expr:

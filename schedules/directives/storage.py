@@ -38,7 +38,7 @@ class SetMemory(Directive):
         intermediate(nest, self.tensor)
         if self.memory not in MEMORIES:
             raise Refusal("TL-S005", f"memory {self.memory!r} is not one of {', '.join(MEMORIES)}", stage=self.tensor)
-        changed = restored(nest, self.tensor, lambda buffer: replace(buffer, memory=self.memory))  # type: ignore[arg-type]
+        changed = restored(nest, (self.tensor,), lambda buffer: replace(buffer, memory=self.memory))  # type: ignore[arg-type]
         return within_memory(changed, self.tensor)
 
 
@@ -63,7 +63,7 @@ class PadTo(Directive):
             extent = simplify(Binary("mul", Binary("floordiv", more, ir.const(self.multiple)), ir.const(self.multiple)))
             return replace(buffer, shape=(*buffer.shape[:axis], extent, *buffer.shape[axis + 1 :]))
 
-        return within_memory(restored(nest, self.tensor, padded), self.tensor)
+        return within_memory(restored(nest, (self.tensor,), padded), self.tensor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +79,4 @@ class Align(Directive):
         require_int(self.bytes, "the alignment", 1, PAGE_BYTES)
         if self.bytes & (self.bytes - 1):
             raise Refusal("TL-S005", f"an alignment is a power of two, not {self.bytes}", stage=self.tensor)
-        return restored(nest, self.tensor, lambda buffer: replace(buffer, align=self.bytes))
+        return restored(nest, (self.tensor,), lambda buffer: replace(buffer, align=self.bytes))

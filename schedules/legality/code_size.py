@@ -312,8 +312,7 @@ class _Scope(NamedTuple):
 
 
 def _scope(roots: tuple[Expr, ...], facts: Mapping[int, _NodeFacts], around: _Context, registers: int) -> _Scope:
-    found = _Scope(0.0, [], [])
-    total = 0.0
+    total, choices, told = 0.0, list[tuple[Expr, Expr]](), list[tuple[Expr, Expr]]()
     seen: set[int] = set()
     stack = list(roots)
     while stack:
@@ -322,15 +321,15 @@ def _scope(roots: tuple[Expr, ...], facts: Mapping[int, _NodeFacts], around: _Co
             continue
         seen.add(id(node))
         if isinstance(node, Select) and around.told and axes_of(node.cond) <= around.told and not facts[id(node.cond)].reads:
-            found.told.append((node.yes, node.no))
+            told.append((node.yes, node.no))
             continue
         total += _weight(node, facts, around, registers)
         if isinstance(node, Select) and (facts[id(node.yes)].reads or facts[id(node.no)].reads):
-            found.choices.append((node.yes, node.no))
+            choices.append((node.yes, node.no))
             stack.append(node.cond)
         else:
             stack.extend(children(node))
-    return found._replace(own=total)
+    return _Scope(total, choices, told)
 
 
 def _weight(node: Expr, facts: Mapping[int, _NodeFacts], around: _Context, registers: int) -> float:

@@ -79,7 +79,7 @@ def over(stmt: Stmt, names: dict[str, str]) -> Stmt:
             case Alloc(buffers):  # an extent may speak of a loop around
                 for buffer in buffers:
                     if any(axes_of(extent) & names.keys() for extent in buffer.shape):
-                        part = stored_in(part, buffer.name, resized)
+                        part = stored_in(part, (buffer.name,), resized)
                 return part
             case Store() | Prefetch():
                 return replace(part)

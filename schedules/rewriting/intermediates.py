@@ -52,32 +52,31 @@ def stored_with(nest: Nest, tensor: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def restored(nest: Nest, tensors: str | Collection[str], change: Change, index: Move = lambda index: index) -> Nest:
+def restored(nest: Nest, tensors: Collection[str], change: Change, index: Move = lambda index: index) -> Nest:
     """The nest with the storage of intermediates replaced by what `change` makes of it, their elements where `index` says."""
     return replace(nest, body=stored_in(nest.body, tensors, change, index))
 
 
-def stored_in(stmt: Stmt, tensors: str | Collection[str], change: Change, index: Move = lambda index: index) -> Stmt:
-    """A statement with every storage of that name, or those names, replaced."""
-    wanted = {tensors} if isinstance(tensors, str) else {*tensors}
+def stored_in(stmt: Stmt, tensors: Collection[str], change: Change, index: Move = lambda index: index) -> Stmt:
+    """A statement with every storage of those names replaced."""
 
     def read(expr: Expr) -> Expr:
         expr = map_children(expr, read)
-        if isinstance(expr, Load) and isinstance(expr.buffer, Buffer) and expr.buffer.name in wanted:
+        if isinstance(expr, Load) and isinstance(expr.buffer, Buffer) and expr.buffer.name in tensors:
             return Load(change(expr.buffer), index(expr.index))
         return expr
 
     def changed(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
-        return tuple(change(buffer) if buffer.name in wanted else buffer for buffer in buffers)
+        return tuple(change(buffer) if buffer.name in tensors else buffer for buffer in buffers)
 
     def rewrite(part: Stmt) -> Stmt:
         part = map_statements(part, rewrite)
         match part:
             case Alloc(buffers, body):
                 return Alloc(changed(buffers), body)
-            case Prefetch(buffer, at) if buffer.name in wanted:
+            case Prefetch(buffer, at) if buffer.name in tensors:
                 return replace(part, buffer=change(buffer), index=index(at))
-            case Store(buffers=buffers) if any(buffer.name in wanted for buffer in buffers):
+            case Store(buffers=buffers) if any(buffer.name in tensors for buffer in buffers):
                 return replace(part, buffers=changed(buffers), index=index(part.index))
             case _:
                 return part

@@ -18,8 +18,6 @@ PART: Final = 16
 """Bytes out of which one shuffle takes each."""
 MOST: Final = 256
 """Bytes of a table that a number of eight bits reaches."""
-
-
 WORDS: Final = 16
 """Numbers of 32 bits that one register of 512 bits holds, or two of 256 bits."""
 WORD: Final = 4
@@ -31,10 +29,6 @@ def small_table(buffer: Buffer, index: tuple[Expr, ...], isa: Collection[str]) -
     if SHUFFLES not in isa or not (any(map(reads_data, index)) and len(buffer.shape) == len(buffer.in_memory) == 1):
         return 0
     extent = int(buffer.shape[0].value) if isinstance(buffer.shape[0], Const) else 0
-    match buffer.dtype.bytes:
-        case 1 if buffer.dtype.is_integer:
-            return extent if extent in range(PART, MOST + 1, PART) else 0
-        case 4:
-            return extent if extent <= WORDS else 0
-        case _:
-            return 0
+    of_bytes = buffer.dtype.is_integer and buffer.dtype.bytes == 1
+    lengths = range(PART, MOST + 1, PART) if of_bytes else range(1, WORDS + 1) if buffer.dtype.bytes == WORD else ()
+    return extent if extent in lengths else 0

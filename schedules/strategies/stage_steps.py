@@ -85,10 +85,10 @@ class StageSteps:
             yield config
             return
         own = config if name == self.main else self.defaults(name)
-        yield own
         copies = {"unroll": 1} if isinstance(own.get("unroll"), int) else {}  # that of a window has names
-        for share in SHARES:
-            yield {**own, **copies, **({"rows": max(1, own["rows"] // share)} if "rows" in own else {})}
+        fewer = ({**own, **copies, **({"rows": max(1, own["rows"] // share)} if "rows" in own else {})} for share in SHARES)
+        yield own
+        yield from (smaller for smaller in fewer if smaller != own)
 
     def _with_their_readers(self, config: Config) -> Iterator[str]:
         """The sums that get their directives with the stages in which they stand."""

@@ -12,13 +12,12 @@ there.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from tensorlang.ir.dtype import FLOAT32, DType
+from tensorlang.ir.dtype import DType
 
 _BITS: Final = {32: 24, 64: 53}
 _SCALES: Final = {32: 80, 64: 800}
@@ -31,7 +30,7 @@ _NEAR: Final = 8
 def reciprocal(divisor: float, dtype: DType) -> tuple[float, float] | None:
     """Both parts of 1 / divisor; None where a division is exact anyway, or some quotient would be rounded the other way."""
     bits = _BITS[dtype.bits]
-    value = struct.unpack("f", struct.pack("f", divisor))[0] if dtype == FLOAT32 and math.isfinite(divisor) else divisor
+    value = float(dtype.numpy.type(divisor))
     if not value or not math.isfinite(value) or abs(math.frexp(value)[1]) > _SCALES[dtype.bits]:
         return None
     whole = abs(Fraction(value))
@@ -46,7 +45,8 @@ def reciprocal(divisor: float, dtype: DType) -> tuple[float, float] | None:
 
 def halves(divisor: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     """1 / divisor, towards zero, and what is left of it, each of so many bits."""
-    high = _rounded(1 / divisor, bits, up=False)
+    scale = _scale(1 / divisor, bits)
+    high = math.floor(1 / divisor / scale) * scale
     return high, nearest(1 / divisor - high, bits)
 
 
@@ -60,7 +60,7 @@ def doubtful(divisor: Fraction, bits: int) -> Iterator[Fraction]:
 
     With X and C, the significands as integers, that is 2**(t + 1) X = (2 Q + 1) C + d for a small d: a congruence for each.
     """
-    odd = divisor.numerator // (divisor.numerator & -divisor.numerator) if divisor.denominator == 1 else divisor.numerator
+    odd = divisor.numerator // (divisor.numerator & -divisor.numerator)
     shift = bits - odd.bit_length()
     least = 1 << (bits - 1)
     for power in (bits - shift, bits + 1 - shift):  # t + 1, by the odd part of C
@@ -73,14 +73,11 @@ def doubtful(divisor: Fraction, bits: int) -> Iterator[Fraction]:
 
 def nearest(value: Fraction, bits: int) -> Fraction:
     """A number of so many bits, ties to even; exponents have no bounds."""
-    return _rounded(value, bits, up=None)
+    scale = _scale(value, bits)
+    return round(value / scale) * scale
 
 
-def _rounded(value: Fraction, bits: int, *, up: bool | None) -> Fraction:
-    if not value:
-        return value
-    scale = Fraction(2) ** (abs(value).numerator.bit_length() - value.denominator.bit_length() - bits)
-    while abs(value) / scale >= 1 << bits:
-        scale *= 2
-    exact = value / scale
-    return (Fraction(round(exact)) if up is None else Fraction(math.floor(exact))) * scale
+def _scale(value: Fraction, bits: int) -> Fraction:
+    """What the last of so many bits of a positive number is worth."""
+    scale = Fraction(2) ** (value.numerator.bit_length() - value.denominator.bit_length() - bits)
+    return scale if value < scale * (1 << bits) else 2 * scale

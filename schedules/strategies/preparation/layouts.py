@@ -62,23 +62,21 @@ class _Layout:
         return prod(map(_extent, self.buffer.shape))
 
     @property
-    def steps(self) -> Iterator[Directive]:
+    def steps(self) -> tuple[Directive, ...]:
         """What makes it so."""
         axes = [f"i{axis}" for axis in range(len(self.buffer.shape))]
         places = [*axes[: self.last], *axes[self.last + 1 :], axes[self.last]]
-        yield TransformLayout(self.buffer.name, f"lambda {', '.join(axes)}: ({', '.join(places)})")
-        if self.order:
-            yield Reorder(self.order)
+        layout = TransformLayout(self.buffer.name, f"lambda {', '.join(axes)}: ({', '.join(places)})")
+        return (layout, Reorder(self.order)) if self.order else (layout,)
 
 
 def rearrange(s: Schedule, machine: Processor) -> None:
     """Append a layout for each intermediate of which that is legal, and its stages are predicted to be faster so."""
-    running = {statement.stage for statement, _ in paths(program(s.nest))}
     found = {layout.buffer.name: layout for layout in (*_short_axes(s, machine), *_free_axes(s, machine))}
     seen = set[str]()
     for name in sorted(found, key=lambda name: -found[name].size)[:LOOKED_AT]:
         tensors = found[name].together
-        if name in seen or any(info.name not in running or _in_tiles(s, info, machine) for info in _around(s, tensors)):
+        if name in seen or not _run_in_rows(s, tensors, machine):
             continue
         seen |= tensors
         before, known = _seconds(s, tensors, machine), len(s.directives)
@@ -123,12 +121,15 @@ def _around(s: Schedule, tensors: Collection[str]) -> Iterator[StageInfo]:
             yield info
 
 
-def _in_tiles(s: Schedule, info: StageInfo, machine: Processor) -> bool:
-    """Does a stage keep tiles in registers, or pack what it reads, in an order of its own?"""
-    if info.ragged.bounded:
-        return False
+def _run_in_rows(s: Schedule, tensors: Collection[str], machine: Processor) -> bool:
+    """Does every stage around tensors run, and none keep tiles in registers, or pack what it reads, in an order of its own?"""
     plain = program(s.nest)
-    return bool(Windows.of(info, machine, 1, plain) or Contraction.of(info, machine, 1, plain, frozenset()))
+    running = {statement.stage for statement, _ in paths(plain)}
+
+    def in_tiles(info: StageInfo) -> bool:
+        return bool(Windows.of(info, machine, 1, plain) or Contraction.of(info, machine, 1, plain, frozenset()))
+
+    return all(info.name in running and (info.ragged.bounded or not in_tiles(info)) for info in _around(s, tensors))
 
 
 def _seconds(s: Schedule, tensors: Collection[str], machine: Processor) -> float:
