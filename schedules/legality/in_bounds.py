@@ -134,16 +134,25 @@ def sides_left(index: Iterable[Expr], shape: Iterable[Expr], facts: Sequence[Exp
 
 def reads_left(expr: Expr, facts: Sequence[Expr]) -> Iterator[Buffer]:
     """What an expression reads elements of that are not known to exist, given the facts and the selects around each read."""
+    asked = set[tuple[Load, tuple[Expr, ...]]]()  # an expression that was written into itself has each read many times
+    for load, given in _reads_under(expr, tuple(facts)):
+        if (load, given) not in asked and isinstance(load.buffer, Buffer) and sides_left(load.index, load.buffer.shape, given):
+            yield load.buffer
+        asked.add((load, given))
+
+
+def _reads_under(expr: Expr, facts: tuple[Expr, ...]) -> Iterator[tuple[Load, tuple[Expr, ...]]]:
+    """What an expression reads, with the facts and the selects around each read."""
     match expr:
         case Select(cond, yes, no):
-            yield from reads_left(cond, facts)
-            yield from reads_left(yes, [*facts, cond])
-            yield from reads_left(no, [*facts, Unary("not", cond)])
+            yield from _reads_under(cond, facts)
+            yield from _reads_under(yes, (*facts, cond))
+            yield from _reads_under(no, (*facts, Unary("not", cond)))
         case _:
             for part in children(expr):
-                yield from reads_left(part, facts)
-            if isinstance(expr, Load) and isinstance(expr.buffer, Buffer) and sides_left(expr.index, expr.buffer.shape, facts):
-                yield expr.buffer
+                yield from _reads_under(part, facts)
+            if isinstance(expr, Load):
+                yield expr, facts
 
 
 def is_written(nest: Nest, buffer: Buffer, facts: Sequence[Expr]) -> bool:

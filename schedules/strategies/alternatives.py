@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tensorlang.schedules.model.estimate import estimate
+from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.spaces.space import Config, Space
@@ -115,13 +116,34 @@ def _whole_or_in_steps(strategy: ProgramStrategy) -> ProgramStrategy | Alternati
     """A strategy with the other way to compute reductions."""
     divided = strategy.simplified.separated
     if divided is None:
-        return _read_or_placed(strategy)
+        return _apart_or_in_one_pass(strategy)
     simplified, share = divided
     separated = ProgramStrategy(simplified, strategy.constants)
-    whole, steps = Way("whole", lambda: _read_or_placed(strategy)), Way("in_steps", lambda: _read_or_placed(separated))
+    whole, steps = Way("whole", lambda: _apart_or_in_one_pass(strategy)), Way("in_steps", lambda: _apart_or_in_one_pass(separated))
     return Alternatives(
         "reductions", whole, steps, lambda: share < FEW_STEPS or modelled(steps.strategy) < OTHER_WAY * modelled(whole.strategy)
     )
+
+
+def _apart_or_in_one_pass(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
+    """A strategy with the other way to go through rows of results."""
+    simplified = strategy.simplified.in_one_pass
+    if simplified is None:
+        return _read_or_placed(strategy)
+    joined = ProgramStrategy(simplified, strategy.constants)
+    apart, passed = Way("apart", lambda: _read_or_placed(strategy)), Way("in_one_pass", lambda: _read_or_placed(joined))
+
+    def pass_pays() -> bool:
+        """Threads are no part of what the model is asked: what they share is not given up for what one has to do alone."""
+        alone = strategy.threads > 1 and _has_threads(apart.strategy) and not _has_threads(passed.strategy)
+        return not alone and modelled(passed.strategy) < OTHER_WAY * modelled(apart.strategy)
+
+    return Alternatives("results", apart, passed, pass_pays)
+
+
+def _has_threads(strategy: PreparedStrategy) -> bool:
+    """Do threads share anything at the default point?"""
+    return any(loop.kind == "parallel" for loop in loops(strategy.schedule(strategy.default).nest.body))
 
 
 def _read_or_placed(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:

@@ -23,11 +23,12 @@ from tensorlang.schedules.strategies.analysis.stages import StageInfo, stages_of
 from tensorlang.schedules.strategies.contractions.contraction import Contraction
 from tensorlang.schedules.strategies.contractions.dot_products import dot_kernels
 from tensorlang.schedules.strategies.loops.aligned_rows import align_rows, read_around
-from tensorlang.schedules.strategies.loops.neighbours import fuse_neighbours, may_meet
+from tensorlang.schedules.strategies.loops.neighbours import may_meet
 from tensorlang.schedules.strategies.loops.sharing import share_rest
 from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.loops.unread import trim_unread
 from tensorlang.schedules.strategies.loops.whole_steps import part_whole_steps
+from tensorlang.schedules.strategies.meeting import KNOB as TOGETHER, meeting_that_pays, met, stages_of_a_row
 from tensorlang.schedules.strategies.placements.choices import Placements
 from tensorlang.schedules.strategies.placements.search import PlacementSearch, keep_much
 from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, PointCosts
@@ -253,7 +254,7 @@ class ProgramStrategy:
 
     @property
     def _main_name(self) -> str:
-        return "" if self._main is None else self._main.name
+        return self._main.name if self._main is not None else ""
 
     @cached_property
     def _in_rows(self) -> InRows | None:
@@ -265,11 +266,6 @@ class ProgramStrategy:
         met = found is not None and self._consumers & {self._last.name, *found.names}  # what is computed from tiles has no rows of its own
         return None if met else found
 
-    def _rows_that_pay(self, config: Config, rows: InRows) -> Config:
-        """Where stages follow rows. The schedule is kept."""
-        choice, self._made["default"] = rows.default(lambda choice: self._schedule(config | choice), self.machine)
-        return choice
-
     def _beside(self) -> Iterator[tuple[str, RowStrategy]]:
         """The stages beside the main one that have knobs of their own, with the prefix of these."""
         for name, rows in self._rows.items():
@@ -277,15 +273,20 @@ class ProgramStrategy:
                 yield f"{name}.", rows
 
     @cached_property
+    def _row(self) -> dict[str, RowVectors]:
+        """How the stages run that may be in one row, by the prefix of their knobs."""
+        return {self._prefixes[name]: rows for name, rows in stages_of_a_row(self._stages, self._in_rows, self._rows).items()}
+
+    @cached_property
     def _meets(self) -> bool:
         """May stages that stand beside one another run in one loop?"""
-        return self._placements is None and may_meet(self._plain, self.machine)
+        return self._placements is None and (len(self._row) > 1 or may_meet(self._plain, self.machine))
 
-    def _meeting_pays(self, config: Config) -> bool:
-        """Is it predicted to be faster that they do? The schedule is kept."""
+    def _meeting(self, config: Config) -> Config:
+        """The point at which they do, where that is predicted to be faster. The schedule is kept."""
         apart = self._made.get("default") or self._schedule(config)
-        self._made["default"] = fuse_neighbours(apart, self.machine)
-        return self._made["default"] is not apart
+        config, self._made["default"] = meeting_that_pays(config, apart, self._schedule, self._row, self.machine)
+        return config
 
     @property
     def _has_rest(self) -> bool:
@@ -314,7 +315,7 @@ class ProgramStrategy:
         if self._in_rows is not None:
             knobs += self._in_rows.knobs()
         if self._meets:
-            knobs.append(Flag("together"))
+            knobs.append(Flag(TOGETHER))
         knobs += shared
         if tile is None:
             return Space(tuple(knobs))
@@ -333,8 +334,10 @@ class ProgramStrategy:
         config: Config = self._defaults(self._main_name) if self._main_name in self._tiles else {} if rows is None else rows.default()
         for prefix, beside in self._beside():
             config |= beside.default(prefix)
-        config |= {} if self._in_rows is None else self._rows_that_pay(config, self._in_rows)
-        return config | ({"together": self._meeting_pays(config)} if self._meets else {}) | shared
+        if self._in_rows is not None:
+            choice, self._made["default"] = self._in_rows.default(lambda choice: self._schedule(config | choice), self.machine)
+            config |= choice
+        return (self._meeting(config) if self._meets else config) | shared
 
     @property
     def _prefixes(self) -> dict[str, str]:
@@ -394,4 +397,4 @@ class ProgramStrategy:
         align_rows(s, read_around(self._stages, self._tiles))
         s = trim_unread(s, self.machine)
         part_whole_steps(s)
-        return fuse_neighbours(s, self.machine) if config.get("together") else s
+        return met(s, self.machine) if config.get(TOGETHER) else s

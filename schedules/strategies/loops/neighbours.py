@@ -133,8 +133,8 @@ def _are_copies(one: Access, other: Access) -> bool:
 
 
 def _touched(loop: For) -> Mapping[str, Sequence[Access]]:
-    """The accesses within a loop, by tensor."""
-    found = dict[str, list[Access]]()
+    """The accesses within a loop, by tensor; those that touch the same are one."""
+    found = dict[str, dict[object, Access]]()
     for access in accesses(loop):
-        found.setdefault(access.buffer.name, []).append(access)
-    return found
+        found.setdefault(access.buffer.name, {}).setdefault((access.index, access.writes), access)
+    return {name: list(known.values()) for name, known in found.items()}

@@ -16,6 +16,7 @@ from tensorlang.schedules.strategies.preparation.hoisting import hoist_invariant
 from tensorlang.schedules.strategies.preparation.joins import join_reductions
 from tensorlang.schedules.strategies.preparation.layouts import rearrange
 from tensorlang.schedules.strategies.preparation.narrowing import narrow_integers
+from tensorlang.schedules.strategies.preparation.passes import in_one_pass
 from tensorlang.schedules.strategies.preparation.scattering import scatter_groups
 from tensorlang.schedules.strategies.preparation.separating import separate_reductions
 from tensorlang.schedules.strategies.preparation.sharing import share_windows
@@ -56,6 +57,12 @@ class Simplified:
         s = self._begun.copy()
         rearrange(s, self.machine)
         return replace(self, begun=s) if len(s.directives) > len(self._begun.directives) else None
+
+    @cached_property
+    def in_one_pass(self) -> Simplified | None:
+        """The program with results in one pass over their rows; None where no two of them go through the same ones."""
+        s = in_one_pass(self._whole, self.machine, self.threads)
+        return None if s is None else replace(self, begun=s)
 
     @property
     def schedule(self) -> Schedule:
