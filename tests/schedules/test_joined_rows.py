@@ -21,7 +21,8 @@ def residual_norm(rows: Any, width: int) -> tl.Tensor:
     k = tl.reduce_axis(width, name="k")
     s = tl.compute((rows, width), lambda i, j: x[i, j] + r[i, j], name="s")
     square = tl.compute((rows,), lambda i: tl.sum(s[i, k] * s[i, k], axis=k) / width, name="square")
-    return tl.compute((rows, width), lambda i, j: s[i, j] * tl.rsqrt(square[i] + 1e-6), name="y")
+    y: tl.Tensor = tl.compute((rows, width), lambda i, j: s[i, j] * tl.rsqrt(square[i] + 1e-6), name="y")
+    return y
 
 
 def normed(x: Any, r: Any) -> Any:
@@ -73,7 +74,8 @@ def test_many_stages_are_asked_so_often_and_no_more(monkeypatch: pytest.MonkeyPa
     s = tl.Schedule(stages[1:])
     for place in range(1, len(stages) - 1):
         s.fuse_loops(f"s{place - 1}.i", f"s{place}.i")
-    machine, asked = choose(stages[1:], target("znver4"), 1).machine, []
+    asked: list[Any] = []
+    machine = choose(stages[1:], target("znver4"), 1).machine  # type: ignore[attr-defined]
     attempt = tl.Schedule.attempt
     monkeypatch.setattr(tl.Schedule, "attempt", lambda self, step: asked.append(step) or attempt(self, step))
     join_rows(s, machine)

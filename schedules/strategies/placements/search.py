@@ -82,6 +82,11 @@ class PlacementSearch:
         ]
         return min((other for point in found for other in (point, *self._apart(point))), key=self._preferred)
 
+    def whole(self) -> dict[str, Any]:
+        """The same with every stage whole, but for those that take the tiles of others."""
+        places = {f"{name}.at": FUSED if FUSED in own else WHOLE for name, own in self.placements.places.items()}
+        return self.repaired({**self.placements.strips.none, **places})
+
     def _preferred(self, config: Mapping[str, Any]) -> float:
         """What a point takes, and a little more where much is kept whole that strips would hold near."""
         whole = WHOLE in config.values() and STRIP not in config.values() and keep_much(self.placements.stages.values(), self.machine)
