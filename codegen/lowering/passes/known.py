@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, isinf
 from typing import Final, TypeAlias
 
 from tensorlang import ir
@@ -46,7 +46,7 @@ class Known:
 
     def inside(self, loop: For) -> Known:
         """The same in the iterations of a loop."""
-        return self.under([*facts_of(loop), *_of_quotients(loop)])
+        return self.under([*facts_of(loop), *_of_each_end(loop), *_of_quotients(loop)])
 
     def interval(self, expr: Expr) -> tuple[float, float] | None:
         """The least and the greatest value of an index; None where nothing is known of it."""
@@ -57,12 +57,25 @@ class Known:
                 rest = expression(Linear(form.constant, dict(terms - part)))
                 others = self.bounds.interval(rest) or _ANY
                 found = max(found[0], ends[0] + others[0]), min(found[1], ends[1] + others[1])
+        for atom, factor in form.terms.items():
+            if factor == 1 and isinstance(atom, Binary) and atom.op == "floordiv" and isinstance(by := atom.right, Const) and by.value > 0:
+                beside = form.plus(Linear(0, {atom: 1}), -1)  # floor(e / c) + r is floor((e + c r) / c)
+                ends = self.interval(expression(linear(atom.left).plus(beside, int(by.value)))) or _ANY
+                found = max(found[0], _floor(ends[0], int(by.value))), min(found[1], _floor(ends[1], int(by.value)))
         return None if found == _ANY else found
 
     def never_greater(self, one: Expr, other: Expr) -> bool:
         """Is the first of two never greater than the second?"""
         apart = self.interval(Binary("sub", one, other))
         return by_intervals(self.bounds)(one, other) or (apart is not None and apart[1] <= 0)
+
+
+def _of_each_end(loop: For) -> Iterator[Expr]:
+    """What bounds that are the least or the greatest of several say of each: `a < min(e, f)` is `a < e` and `a < f`."""
+    for lower, op in ((True, "ge"), (False, "lt")):
+        terms = list(bound_terms(loop.lo if lower else loop.hi, lower=lower))
+        if len(terms) > 1:
+            yield from (Compare(op, Axis(loop.loop), expression(term)) for term in terms)
 
 
 def _of_quotients(loop: For) -> Iterator[Expr]:
@@ -74,6 +87,10 @@ def _of_quotients(loop: For) -> Iterator[Expr]:
                 rest = term.plus(Linear(0, {quotients[0]: 1}), -1)
                 beyond = expression(Linear(int(by.value)).plus(Linear(0, {Axis(loop.loop): 1}).plus(rest, -1), int(by.value)))
                 yield Compare("lt", quotients[0].left, beyond) if lower else Compare("le", beyond, quotients[0].left)
+
+
+def _floor(end: float, by: int) -> float:
+    return end if isinf(end) else end // by
 
 
 def _negative(terms: Terms) -> Terms:
