@@ -22,6 +22,7 @@ from tensorlang.schedules.strategies.placements.choices import STRIP
 from tensorlang.schedules.strategies.placements.search import IN_STRIPS
 from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.schedules.strategies.preparation.recomputing import Recomputing
+from tensorlang.schedules.strategies.preparation.simplified import Simplified
 from tensorlang.schedules.strategies.preparation.unfolding import Unfolding
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.program import ProgramStrategy
@@ -104,12 +105,11 @@ class Alternatives:
 
 def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
     """A program's strategy with the other ways to prepare it, where there are some that may be faster."""
-    simplified = strategy.simplified.rearranged
-    if simplified is None:
+    laid_out = strategy.simplified.rearranged
+    if laid_out is None:
         return _whole_or_in_steps(strategy)
-    laid_out = ProgramStrategy(simplified, strategy.constants)
-    written, stored = Way("as_written", lambda: _whole_or_in_steps(strategy)), Way("rearranged", lambda: _whole_or_in_steps(laid_out))
-    return Alternatives("layouts", written, stored, lambda: modelled(stored.strategy) < REARRANGED * modelled(written.strategy))
+    ways = strategy, laid_out, _whole_or_in_steps
+    return _either("layouts", ("as_written", "rearranged"), *ways, lambda usual, other: modelled(other) < REARRANGED * modelled(usual))
 
 
 def _whole_or_in_steps(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
@@ -117,28 +117,40 @@ def _whole_or_in_steps(strategy: ProgramStrategy) -> ProgramStrategy | Alternati
     divided = strategy.simplified.separated
     if divided is None:
         return _apart_or_in_one_pass(strategy)
-    simplified, share = divided
-    separated = ProgramStrategy(simplified, strategy.constants)
-    whole, steps = Way("whole", lambda: _apart_or_in_one_pass(strategy)), Way("in_steps", lambda: _apart_or_in_one_pass(separated))
-    return Alternatives(
-        "reductions", whole, steps, lambda: share < FEW_STEPS or modelled(steps.strategy) < OTHER_WAY * modelled(whole.strategy)
-    )
+    separated, share = divided
+
+    def steps_pay(whole: PreparedStrategy, steps: PreparedStrategy) -> bool:
+        return share < FEW_STEPS or modelled(steps) < OTHER_WAY * modelled(whole)
+
+    return _either("reductions", ("whole", "in_steps"), strategy, separated, _apart_or_in_one_pass, steps_pay)
 
 
 def _apart_or_in_one_pass(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
     """A strategy with the other way to go through rows of results."""
-    simplified = strategy.simplified.in_one_pass
-    if simplified is None:
+    joined = strategy.simplified.in_one_pass
+    if joined is None:
         return _read_or_placed(strategy)
-    joined = ProgramStrategy(simplified, strategy.constants)
-    apart, passed = Way("apart", lambda: _read_or_placed(strategy)), Way("in_one_pass", lambda: _read_or_placed(joined))
 
-    def pass_pays() -> bool:
+    def pass_pays(apart: PreparedStrategy, passed: PreparedStrategy) -> bool:
         """Threads are no part of what the model is asked: what they share is not given up for what one has to do alone."""
-        alone = strategy.threads > 1 and _has_threads(apart.strategy) and not _has_threads(passed.strategy)
-        return not alone and modelled(passed.strategy) < OTHER_WAY * modelled(apart.strategy)
+        alone = strategy.threads > 1 and _has_threads(apart) and not _has_threads(passed)
+        return not alone and modelled(passed) < OTHER_WAY * modelled(apart)
 
-    return Alternatives("results", apart, passed, pass_pays)
+    return _either("results", ("apart", "in_one_pass"), strategy, joined, _read_or_placed, pass_pays)
+
+
+def _either(
+    knob: str,
+    values: tuple[str, str],
+    strategy: ProgramStrategy,
+    simplified: Simplified,
+    further: Callable[[ProgramStrategy], PreparedStrategy],
+    pays: Callable[[PreparedStrategy, PreparedStrategy], bool],
+) -> Alternatives:
+    """A strategy beside that of its program `simplified` otherwise, each with the `further` ways; both tell whether the other `pays`."""
+    changed = ProgramStrategy(simplified, strategy.constants)
+    usual, other = Way(values[0], lambda: further(strategy)), Way(values[1], lambda: further(changed))
+    return Alternatives(knob, usual, other, lambda: pays(usual.strategy, other.strategy))
 
 
 def _has_threads(strategy: PreparedStrategy) -> bool:

@@ -73,7 +73,7 @@ class Known:
 def _of_each_end(loop: For) -> Iterator[Expr]:
     """What bounds that are the least or the greatest of several say of each: `a < min(e, f)` is `a < e` and `a < f`."""
     for lower, op in ((True, "ge"), (False, "lt")):
-        terms = list(bound_terms(loop.lo if lower else loop.hi, lower=lower))
+        terms = bound_terms(loop.lo if lower else loop.hi, lower=lower)
         if len(terms) > 1:
             yield from (Compare(op, Axis(loop.loop), expression(term)) for term in terms)
 

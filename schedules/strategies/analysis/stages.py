@@ -65,6 +65,12 @@ class StageInfo:
         return any(axes_of(part) and not isinstance(part, Axis) for part in self.store.index)
 
     @property
+    def is_pointwise_intermediate(self) -> bool:
+        """Is it one tensor that is no result, each element computed by itself?"""
+        (buffer, *others) = self.store.buffers
+        return not (others or self.reduced or self.store.reducer) and buffer.memory != "argument"
+
+    @property
     def combines(self) -> bool:
         """Is it a reduction whose elements its loops tell?"""
         return self.store.reducer is not None and not self.scatters

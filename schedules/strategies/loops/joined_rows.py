@@ -79,5 +79,5 @@ def _joined(s: Schedule, first: str, second: str) -> Schedule | None:
             return trial
         (one,), (other,) = inside
         if literal_extent(one) is None or literal_extent(one) != literal_extent(other):
-            return None if one.kind == "serial" else trial
+            return None
         first, second = one.loop, other.loop

@@ -28,14 +28,14 @@ CHEAPER: Final = 0.98
 
 
 def compute_cheap_again(
-    s: Schedule, names: Iterable[str], finished: Callable[[Schedule], Schedule | None], machine: Processor
-) -> Schedule | None:
+    s: Schedule, best: Schedule, names: Iterable[str], finished: Callable[[Schedule], Schedule | None], machine: Processor
+) -> Schedule:
     """The schedule with those of the stages written into their readers that are predicted to be faster so, the last ones first, `finished`.
 
-    Stages are written into others before they are placed, which is what `finished` does; None where that does nothing.
+    Stages are written into others before they are placed, which is what `finished` does, None where nothing is; `best` is what it made
+    of the schedule as it is.
     """
-    best = finished(s)
-    infos, seconds = {info.name: info for info in stages_of(s.nest)}, 0.0 if best is None else _in_lanes(best, machine)
+    infos, seconds = {info.name: info for info in stages_of(s.nest)}, _in_lanes(best, machine)
     for name in [name for name in names if _is_cheap(infos[name])][:LOOKED_AT]:
         trial = s.copy()
         if not trial.attempt(ComputeInline(name)):
@@ -48,9 +48,7 @@ def compute_cheap_again(
 
 def _is_cheap(info: StageInfo) -> bool:
     """Is it a pointwise intermediate without functions and divisions?"""
-    (buffer, *others) = info.store.buffers
-    pointwise = not (others or info.reduced or info.store.reducer) and buffer.memory != "argument"
-    return pointwise and not any(map(is_dear, info.store.values))
+    return info.is_pointwise_intermediate and not any(map(is_dear, info.store.values))
 
 
 def _in_lanes(s: Schedule, machine: Processor) -> float:

@@ -43,10 +43,7 @@ from tensorlang.schedules.strategies.analysis.stages import (
 )
 from tensorlang.schedules.strategies.preparation.cheap_rows import compute_cheap_again
 from tensorlang.schedules.strategies.processor import Processor
-
-MOST: Final = 64
-"""Stages in a pass, at most, the last ones: the storage of each stands in that of the next, and a nest is walked by recursion."""
-
+from tensorlang.schedules.strategies.rows.in_rows import MOST
 
 PARTS: Final = 16
 """Parts of the rows, each with sums of its own, so that threads can share them: as many for any number of threads up to this one."""
@@ -108,7 +105,7 @@ def _with_cheap_ones(given: _Pass, found: Schedule, machine: Processor) -> Sched
         return None if placed is None else placed[0]
 
     names = [step.stage for step in found.directives[len(given.s.directives) :] if isinstance(step, ComputeAt)]
-    return compute_cheap_again(given.s, names, finished, machine) or found
+    return compute_cheap_again(given.s, found, names, finished, machine)
 
 
 def _saves(apart: Schedule, passed: Schedule, machine: Processor) -> bool:
@@ -142,14 +139,17 @@ def _joined(given: _Pass, row: For, parts: int) -> _Pass | None:
     first, *others = given.results
     read, around = _rows_read(given.s, first, row), {name for rows in given.rows for name in rows.loops}
     s, results = given.s.copy(), [first]
-    rows = _divided(s, row, parts)
+    try:
+        rows = _divided(s, row, parts)
+    except ScheduleError:  # the tail of the parts may be too much code
+        return None
     for info in others:
         own = next((part for part in info.loops if extent_of(part) == extent_of(row) and _goes_through(info, part, read)), None)
+        if own is None:
+            continue
         inside = [part.loop for part in info.loops if part.loop not in around]
         trial = s.copy()
         with suppress(ScheduleError):
-            if own is None:
-                continue
             if inside[0] != own.loop:
                 trial.reorder(own.loop, *(name for name in inside if name != own.loop))
             theirs = _divided(trial, own, parts, is_sum=own in info.reduced)

@@ -64,9 +64,7 @@ class Recomputing:
 
 def _is_kept(s: Schedule, info: StageInfo) -> bool:
     """Is a stage pointwise, of several readers, and no result?"""
-    (buffer, *others), known = info.store.buffers, info.written()
-    plain = not others and not info.reduced and info.store.reducer is None and buffer.memory != "argument"
-    return plain and known is not None and len(readers(s.nest, (buffer,))) > 1
+    return info.is_pointwise_intermediate and info.written() is not None and len(readers(s.nest, info.store.buffers)) > 1
 
 
 def _row_bytes(info: StageInfo) -> int:
