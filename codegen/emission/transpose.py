@@ -108,10 +108,10 @@ def collected(frame: Frame, tile: Tile | None, emit: Callable[[], None]) -> None
 
 
 def settle(frame: Frame, store: ir.Store) -> None:
-    """Make the stores that wait, unless each read of a statement is of one of them or of none."""
+    """Make the stores that wait, unless each read of a statement is of one of them or of none; of none where lanes choose what is read."""
     if frame.deferred and (reads := _own_reads(store)):
-        chosen = not first_lanes(frame) or any(_tells_lanes(frame, value) for value in store.values)
-        if chosen or any(_overlapping(frame, load) for load in reads):
+        chosen = any(_tells_lanes(frame, value) for value in store.values)
+        if any(_overlapping(frame, load, whole=not chosen) for load in reads):
             waiting, frame.deferred = frame.deferred, []
             _flushed(frame, waiting)
 
@@ -129,12 +129,13 @@ def _tells_lanes(frame: Frame, value: ir.Expr) -> bool:
     return any(isinstance(part, ir.Select) and frame.lane_axis in axes_of(part.cond) for part in walk(value))
 
 
-def _overlapping(frame: Frame, load: ir.Load) -> bool:
-    """May a load read elements of several of the stores that wait, or of a part of one?"""
+def _overlapping(frame: Frame, load: ir.Load, *, whole: bool) -> bool:
+    """May a load read elements of several of the stores that wait, or of a part of one, as it does of any that is not read `whole`?"""
     for row, distance in _waiting(frame, load):
         if distance == 0:
-            return False
-        if distance is None or row.step.constant is None or distance % row.access.step == 0:
+            return not whole
+        step = row.step.constant
+        if distance is None or step is None or (distance % step == 0 and abs(distance) < abs(step) * row.access.lanes):
             return True
     return False
 

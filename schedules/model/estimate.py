@@ -7,7 +7,7 @@ further level, walks of page tables. How far they overlap is the machine's: `(su
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from tensorlang.ir import Nest
@@ -16,7 +16,7 @@ from tensorlang.schedules.model.footprints import scope
 from tensorlang.schedules.model.fused_rows import rows_apart
 from tensorlang.schedules.model.issue import issued
 from tensorlang.schedules.model.machine import Machine
-from tensorlang.schedules.model.movement import CacheTraffic, Key, cache_geometries, cache_traffic, tlb_geometry
+from tensorlang.schedules.model.movement import CacheTraffic, Key, cache_geometries, cache_traffic, shared, tlb_geometry
 from tensorlang.schedules.model.parts import Part, statements
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.model.window import Taken, beside_others, together
@@ -68,21 +68,41 @@ def estimated(parts: Sequence[Part], machine: Machine, beside: float = 0.0) -> E
 
     They may be a part of one, of which the rest touches so many bytes `beside` between two runs.
     """
+    return beside_neighbours(parts, machine, (machine.kept,), beside)[0]
+
+
+def beside_neighbours(parts: Sequence[Part], machine: Machine, kept: Sequence[float], beside: float = 0.0) -> tuple[Estimate, ...]:
+    """The same for neighbours who leave so much of the last level, each share of it in turn: all the rest is counted once."""
     parts = tuple(parts)
     top = scope(rows_apart(parts))
-    names = levels(machine)
     core = issued(parts, machine)
-    sent = {
-        name: (level, cache_traffic(top, cache, beside))
-        for name, level, cache in zip(names[1:], _levels_below(machine), cache_geometries(machine), strict=True)
-    }
+    *near, last = zip(levels(machine)[1:], _levels_below(machine), cache_geometries(machine), strict=True)
+    sent = {name: (level, cache_traffic(top, cache, beside)) for name, level, cache in near}
     past = {box.name for box in top.once if box.streams}  # what is read again comes back
     walks = cache_traffic(top, tlb_geometry(machine), beside)
+    found = []
+    for share in kept:
+        name, level, cache = last
+        whole = {**sent, name: (level, cache_traffic(top, replace(cache, kept=shared(share)), beside))}
+        found.append(_together(parts, machine, core, whole, walks, past))
+    return tuple(found)
+
+
+def _together(
+    parts: Sequence[Part],
+    machine: Machine,
+    core: Mapping[int, Cycles],
+    sent: Mapping[str, tuple[Level, CacheTraffic]],
+    walks: CacheTraffic,
+    past: Collection[str],
+) -> Estimate:
+    """The estimate from what the core issues, what each level is `sent`, the walks, and the buffers that are stored `past` the caches."""
+    names = levels(machine)
     shares = dict.fromkeys(("arithmetic", *names, "pages"), 0.0)
     taken: dict[int, Taken] = {}
     for statement in statements(parts):
         place, own = statement.place, core.get(statement.place, Cycles())
-        streamed = past & {access.buffer.name for access in statement.accesses if access.streams}
+        streamed = {access.buffer.name for access in statement.accesses if access.streams and access.buffer.name in past}
         cycles, waits = {"arithmetic": own.arithmetic, "L1": own.loads}, 0.0
         for name, (level, traffic) in sent.items():
             cycles[name], waited = _cycles(traffic, place, machine, level, own, streamed)

@@ -91,7 +91,7 @@ class CacheTraffic:
 
 def cache_geometries(machine: Machine) -> tuple[CacheGeometry, ...]:
     """The caches of a machine, nearest first."""
-    kept, streams = (*KEPT, (machine.kept * BEGINS, machine.kept)), followed(machine)
+    kept, streams = (*KEPT, shared(machine.kept)), followed(machine)
     return tuple(
         CacheGeometry(
             machine.line,
@@ -103,6 +103,11 @@ def cache_geometries(machine: Machine) -> tuple[CacheGeometry, ...]:
         )
         for level, cache in enumerate(machine.caches)
     )
+
+
+def shared(kept: float) -> tuple[float, float]:
+    """The shares of the last level at which what is used again begins to be lost, and all is, where others leave so much of it."""
+    return kept * BEGINS, kept
 
 
 def tlb_geometry(machine: Machine) -> CacheGeometry:

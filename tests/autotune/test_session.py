@@ -248,6 +248,8 @@ def started(log: Path, temporary: Path, runs: str, workers: int = 1) -> tuple[su
     ("how", "workers"), [(signal.SIGKILL, 1), (signal.SIGINT, 3), pytest.param(signal.SIGINT, 1, marks=pytest.mark.slow)]
 )
 def test_a_job_that_is_ended_leaves_no_file_and_no_process_and_its_log_is_whole(tmp_path: Path, how: int, workers: int) -> None:
+    if workers > 1 and len(host.cores()) < 2:
+        pytest.skip("where there is one core nothing is measured beside builders, and these hang")
     parent, children = started(tmp_path / "a.jsonl", tmp_path / "temporary", "hang", workers)
     time.sleep(0.5)
     parent.send_signal(how)

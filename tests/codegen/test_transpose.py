@@ -174,3 +174,26 @@ def test_woven_pixels_are_stored_in_whole_vectors(channels: int) -> None:
     code = tl.build(s, target="x86-64-v4").inspect("llvm")
     assert code.count("store <64 x i8>") == channels
     assert "masked.store" not in code and "extractelement" not in code
+
+
+@pytest.mark.parametrize("columns", [16, 37, 64])
+def test_pixels_are_woven_though_lanes_choose_what_is_read_of_them(columns: int) -> None:
+    """A pixel reads its own channel of a step before, not at an edge: of what the other channels store it reads nothing."""
+    x = tl.placeholder((columns, 3), name="x")
+    steps = tl.recurrence(
+        (5, columns, 3),
+        lambda t, j, c, own: x[j, c] + tl.select(j == 0, 0.5, 2.0 * own[t - 1, j, c] - own[t - 1, j, (c + 1) % 3]),
+        name="S",
+    )
+    s = tl.Schedule(steps)
+    outer, inner = s.split("j", 16, "peel")
+    s.reorder("t", outer, "c", inner)
+    s.vectorize(inner)
+    s.unroll("c")
+    given = np.random.default_rng(0).integers(0, 9, (columns, 3)).astype(np.float32)
+    want = np.zeros((6, columns, 3), np.float32)
+    for t in range(5):
+        want[t + 1] = given + np.where(np.arange(columns)[:, None] == 0, 0.5, 2 * want[t] - np.roll(want[t], -1, 1))
+    np.testing.assert_array_equal(tl.build(s)(given), want[1:])
+    if columns % 16 == 0:
+        assert not re.search(r"scatter|store float ", tl.build(s, target="x86-64-v4").inspect("llvm"))

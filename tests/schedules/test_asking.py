@@ -47,17 +47,11 @@ def test_nothing_is_asked_for_that_stays_in_a_cache() -> None:
     assert [knob.values for knob in large.space.knobs if knob.name == "prefetch"] == [("none", "lanes")]
 
 
-@pytest.mark.parametrize(
-    ("shape", "default"),
-    [((512, 3072, 768), "rows"), ((100, 4096, 600), "rows"), ((512, 768, 400), "none"), ((1000, 1000, 1000), "none")],
-)
-def test_rows_are_asked_for_where_lanes_take_the_places_by_which_they_would_be_followed(shape: tuple[int, int, int], default: str) -> None:
-    """Lanes that come from another page in each step, and from beyond the second level: 47 cycles a step, and 26 with rows asked for."""
+@pytest.mark.parametrize("shape", [(512, 3072, 768), (250, 4000, 250), (2048, 2048, 512)])
+def test_lanes_of_deep_panels_that_leap_are_packed(shape: tuple[int, int, int]) -> None:
+    """Read in place, what L2 loses of them comes line by line, from memory where neighbours have the last level: 1.1 to 1.5 of the time."""
     chosen = strategy(*shape).default
-    assert chosen["prefetch"] == default
-    if default == "rows":
-        assert not chosen["pack_vector"] and not chosen["pack_row"]
-        assert shape[2] * 4 >= 2048 and 2 * 4 * 16 * chosen["vectors"] * chosen["depth"] > target("znver4").l2
+    assert chosen["pack_vector"] and chosen["prefetch"] == "none"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.codegen.target.cores import GENERIC, TABLE, digest, machine_of
-from tensorlang.schedules.model.estimate import estimate, estimated
+from tensorlang.schedules.model.estimate import beside_neighbours, estimate, estimated
 from tensorlang.schedules.model.footprints import scope
 from tensorlang.schedules.model.movement import CacheGeometry, cache_traffic
 from tensorlang.schedules.model.parts import Loop, Part, statements
@@ -307,6 +307,16 @@ def test_of_a_part_of_a_program_the_rest_comes_between_two_runs() -> None:
     assert alone < 0.5 * beside
     assert beside == pytest.approx(estimated(parts, machine, 1e10).bytes["memory"])
     assert beside >= 8e6
+
+
+@pytest.mark.parametrize("cpu", ["znver4", "cascadelake", "neoverse-n1"])
+def test_what_neighbours_leave_is_the_share_of_the_last_level_that_a_machine_keeps(cpu: str) -> None:
+    core, parts = tl.machine(cpu), program(tl.Schedule(matmul(300, 900, 2000)).nest)
+    shares = (1.0, 0.5, 0.1, 0.01)
+    found = beside_neighbours(parts, core, shares)
+    assert found == tuple(estimated(parts, replace(core, kept=kept)) for kept in shares)
+    memory = [each.bytes["memory"] for each in found]
+    assert memory == sorted(memory) and memory[0] < memory[-1]
 
 
 def test_data_that_name_places_in_a_volume_touch_no_more_than_there_are() -> None:

@@ -5,7 +5,7 @@
 The hardware follows rows of an operand by itself, as many as it has places for. Where the other operand is read across its rows, so that
 each step of the depth takes its lanes from another page, and from beyond the second level, these places are taken before a row has moved on
 by a line, and every line of it is waited for: a Zen 4 takes 47 cycles for a step of 5 x 5 vectors, and 26 where the rows are asked for
-(512 x 3072 x 768). Where a cache has the lanes, asking for the rows costs up to 5 %.
+(512 x 3072 x 768, on a quiet machine). Beside neighbours such lanes are faster packed, so that asking for rows is left to the tuner.
 
 Lanes that come from memory are read along as many rows at once as are followed. Each row begins anew at each page, and at its end: asked
 for 16 rows ahead, where the first cache keeps them until then, products of 9 to 24 rows take 0.5 to 0.8 of the time on a Zen 4, whatever
@@ -28,7 +28,7 @@ from tensorlang.schedules.strategies.contractions.micro_kernel import MicroKerne
 from tensorlang.schedules.strategies.contractions.register_tile import leading_dimension_conflict
 from tensorlang.schedules.strategies.contractions.tile_order import LANES, ROWS
 from tensorlang.schedules.strategies.loops.panels import comes_from_afar
-from tensorlang.schedules.strategies.loops.prefetching import DISTANCE, bytes_of, leaps
+from tensorlang.schedules.strategies.loops.prefetching import DISTANCE, bytes_of
 from tensorlang.schedules.strategies.processor import Processor
 
 KNOB: Final = "prefetch"
@@ -65,17 +65,6 @@ class Asking:
         kept = all(stage.stride(load, depth) and not leading_dimension_conflict(stage, load, depth, sets=2) for load in loads)
         whole = self.kernel.lanes * self.kernel.panel_bytes >= core.line
         return bool(loads) and whole and core.streams <= DISTANCE and kept
-
-    def default(self, config: Mapping[str, Any]) -> str:
-        """What a point asks for, and rows where lanes that leap across pages, from beyond the second level, take the places of both."""
-        loads, roles = self._loads(), self.kernel.roles
-        panel = self.kernel.panel_bytes * self.kernel.lanes * config["vectors"] * config["depth"] * roles.reductions
-        along = loads[ROWS] and all(roles.stage.stride(load, roles.depth) == 1 for load in loads[ROWS])
-        leap = any(leaps(roles.stage, load, roles.depth) for load in loads[LANES])
-        plain = not config.get("pack_row") and not config.get("pack_vector")
-        if not (along and leap and plain and 2 * panel > self.machine.l2):
-            return str(config.get(KNOB, NONE))
-        return BOTH if LANES in ASKED[config.get(KNOB, NONE)] else ROWS
 
     def asked(self, config: Mapping[str, Any]) -> list[tuple[str, Load]]:
         """The loads that a point asks for, with their roles."""

@@ -16,7 +16,7 @@ from itertools import product
 from typing import Any, Final
 
 from tensorlang.ir import Const, Load
-from tensorlang.schedules.model.estimate import estimated
+from tensorlang.schedules.model.estimate import beside_neighbours, estimated
 from tensorlang.schedules.model.sketch import PACKED, Sketch, numbered
 from tensorlang.schedules.strategies.analysis.stages import tensor_of
 from tensorlang.schedules.strategies.contractions.asking import KNOB, NONE
@@ -43,6 +43,10 @@ CLOSE: Final = 1.1
 STEADY: Final = 0.9
 """The share of its time that a point is charged whose lanes come from memory as fast as it gives them, along rows that are followed or
 asked for ahead: whatever others leave of the last level."""
+LEFT: Final = 0.1
+"""The share of the last level that neighbours at work leave: a chain of loads finds 3 of 32 MB again beside them on a Zen 4."""
+AT_WORK: Final = 0.3
+"""The part of the time in which neighbours are taken to be at work, where lanes are read in place."""
 ROUNDING: Final = 1e-9
 """The share by which sums of floating-point numbers in another order may differ, generously."""
 PACKS: Final = ("pack_vector", "pack_row")
@@ -80,12 +84,13 @@ class BlockingSearch:
         groups = (self._orders_and_depths,) if self._picked else (self._orders, self._packings_and_depths)
         middle = {**whole, "depth": self._middle, "unroll": 1}
         parts = descend(middle, (*groups, self._tiles, self._depths, self._unrolled), self._seconds)
+        charged = self._parts_cost
         in_place = min(self._in_place(parts), key=self._seconds)
         if STEADY * self._seconds(in_place) < self._seconds(parts):
-            sizes = () if in_place.get(KNOB) == LANES else (self._depths, self._tiles)
-            parts = descend(in_place, (*sizes, self._unrolled), self._seconds)
-        charged = STEADY if parts.get(KNOB) == LANES else self._parts_cost
-        return parts if self._seconds(parts) * charged < self._seconds(whole) else whole
+            asks = in_place.get(KNOB) == LANES
+            parts = descend(in_place, (*(() if asks else (self._depths, self._tiles)), self._unrolled), self._seconds)
+            charged = STEADY if asks else STEADY * charged
+        return parts if charged * self._seconds(parts) < self._seconds(whole) else whole
 
     def tile_seconds(self) -> float:
         """What the cheapest tile takes, whole or in parts of a middle depth: enough to compare ways to run the same contraction."""
@@ -198,8 +203,19 @@ class BlockingSearch:
     def _estimated(self, config: Mapping[str, Any]) -> float:
         key = tuple(config.items())
         if key not in self.known:
-            self.known[key] = estimated(self.sketches.parts(config), self.tiles.machine.core).seconds + self._waiting(config)
+            self.known[key] = self._beside_neighbours(config) + self._waiting(config)
         return self.known[key]
+
+    def _beside_neighbours(self, config: Mapping[str, Any]) -> float:
+        """Seconds of a point, some of them beside neighbours at work where lanes are read in place.
+
+        What the second level loses of rows that leap across pages is fetched line by line, from memory where neighbours have the last
+        level. Panels that are packed lie side by side: the second level keeps all of them, and what it does not is fetched ahead.
+        """
+        core, in_place = self.tiles.machine.core, not config.get(PACKS[0], True)
+        shares = (core.kept, min(core.kept, LEFT)) if in_place else (core.kept,)
+        alone, *crowded = (each.seconds for each in beside_neighbours(self.sketches.parts(config), core, shares))
+        return alone + AT_WORK * sum(seconds - alone for seconds in crowded)
 
     def _waiting(self, config: Mapping[str, Any]) -> float:
         """Seconds in which operands that stay come from memory, and are not asked for ahead as panels are (`loops.panels`)."""

@@ -26,7 +26,7 @@ from tensorlang.schedules.strategies.analysis.partition import partitioning_loop
 from tensorlang.schedules.strategies.analysis.short_axes import run_of
 from tensorlang.schedules.strategies.analysis.sliding import producer_of
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, tensor_of
-from tensorlang.schedules.strategies.contractions.asking import KNOB as PREFETCH, Asking
+from tensorlang.schedules.strategies.contractions.asking import Asking
 from tensorlang.schedules.strategies.contractions.blocking import BlockingSearch
 from tensorlang.schedules.strategies.contractions.dot_products import dot_kernels
 from tensorlang.schedules.strategies.contractions.micro_kernel import MicroKernel, lane_kernels
@@ -189,8 +189,6 @@ class Contraction:
     def default(self) -> dict[str, Any]:
         """The point that the cost model names."""
         config = self.search.point()
-        if PREFETCH in config:
-            config[PREFETCH] = self.asking.default(config)
         if self.producer is not None:
             config |= self.producer.default(IN_PARTS)
         if self.consumer:

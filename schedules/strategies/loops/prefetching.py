@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
-from tensorlang.ir import Buffer, Const, For, Load
+from tensorlang.ir import Buffer, Const, For
 from tensorlang.schedules.rewriting.edit import find_loop
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
@@ -40,17 +40,13 @@ def bytes_of(buffer: Buffer) -> int:
     return buffer.dtype.bytes * prod(extents)
 
 
-def leaps(stage: StageInfo, load: Load, loop: For) -> bool:
-    """Does a load step so far along a loop that the hardware does not follow?"""
-    return abs(stage.stride(load, loop) or 0) * tensor_of(load).dtype.bytes >= FOLLOWED
-
-
 def leaps_across(stage: StageInfo, vector: For | None, operands: tuple[str, ...]) -> bool:
     """Does a reduction step so far in one of these operands, across the lanes, that the hardware does not follow?"""
     steps = [loop for loop in stage.reduced if loop is not vector]
     if not steps or vector in stage.reduced:
         return False
-    return any(leaps(stage, load, steps[-1]) for load in stage.loads if tensor_of(load).name in operands)
+    read = [load for load in stage.loads if tensor_of(load).name in operands]
+    return any(abs(stage.stride(load, steps[-1]) or 0) * tensor_of(load).dtype.bytes >= FOLLOWED for load in read)
 
 
 def prefetch_knob(prefix: str, stage: StageInfo, vector: For) -> Choice:

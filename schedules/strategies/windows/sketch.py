@@ -10,7 +10,7 @@ from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.produced import computed_at, copied, inlined
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis.sliding import SlidingReduction
-from tensorlang.schedules.strategies.analysis.stages import tensor_of
+from tensorlang.schedules.strategies.analysis.stages import size, tensor_of
 from tensorlang.schedules.strategies.rows.producer import INLINED, WHOLE, Producer
 
 IN_PLACE: Final = "direct"
@@ -59,7 +59,9 @@ class WindowSketches:
                 made.mark(made.split(made.loops[-1].name, vectors * self.lanes, self.lanes)[1], "vector")
             sketch.put(made, loop)
         sketch.mark(vector, "vector")
-        for name in (*inner, *(loop.loop for loop in unrolled)):
+        for tap in unrolled:  # copies are as many as conditions let run at most, a loop ends before
+            sketch.lengthen(tap.loop, size(tap) / sketch.trips(tap.loop))
+        for name in (*inner, *(tap.loop for tap in unrolled)):
             sketch.mark(name, "unroll")
         sketch.accumulate(outer[-1], loads=False)
         return numbered(sketch.parts())
