@@ -155,6 +155,19 @@ def test_a_stage_that_two_results_read_is_in_strips_of_neither() -> None:
     assert not strategy.space.contains(config)
 
 
+def test_strips_are_cut_where_elements_are_shared_and_not_where_a_table_is_read() -> None:
+    """Planes that look up a curve share elements of it, but which ones data tell; rows of a blur share rows of what it reads."""
+    gray = tl.placeholder((64, 96), name="gray")
+    curve = tl.compute((200,), lambda t: tl.exp(-tl.cast(t, "float32") / 100), name="curve")
+
+    def remapped(k: tl.Expr, i: tl.Expr, j: tl.Expr) -> Any:
+        return gray[i, j] + curve[tl.cast(tl.clamp(gray[i, j] * 99, 0, 99), "int32") - 8 * k + 64]
+
+    shades = tl.compute((8, 64, 96), remapped, name="shades")
+    blurred = tl.compute((8, 62, 96), lambda k, i, j: shades[k, i, j] + 2 * shades[k, i + 1, j] + shades[k, i + 2, j], name="blurred")
+    assert strategy_of(blurred)[1].loop("blurred").loop == "blurred.i"
+
+
 def test_a_strip_that_slides_computes_as_many_rows_as_one_that_does_not() -> None:
     """It begins with all that its first row needs, so what it saves is storage."""
     strategy, _ = strategy_of(sharpened(256, 256))

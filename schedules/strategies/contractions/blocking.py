@@ -84,13 +84,13 @@ class BlockingSearch:
         groups = (self._orders_and_depths,) if self._picked else (self._orders, self._packings_and_depths)
         middle = {**whole, "depth": self._middle, "unroll": 1}
         parts = descend(middle, (*groups, self._tiles, self._depths, self._unrolled), self._seconds)
-        charged = self._parts_cost
+        ways = [(parts, self._parts_cost)]
         in_place = min(self._in_place(parts), key=self._seconds)
         if STEADY * self._seconds(in_place) < self._seconds(parts):
             asks = in_place.get(KNOB) == LANES
-            parts = descend(in_place, (*(() if asks else (self._depths, self._tiles)), self._unrolled), self._seconds)
-            charged = STEADY if asks else STEADY * charged
-        return parts if charged * self._seconds(parts) < self._seconds(whole) else whole
+            in_place = descend(in_place, (*(() if asks else (self._depths, self._tiles)), self._unrolled), self._seconds)
+            ways.insert(0, (in_place, STEADY if asks else self._parts_cost))
+        return next((way for way, charged in ways if charged * self._seconds(way) < self._seconds(whole)), whole)
 
     def tile_seconds(self) -> float:
         """What the cheapest tile takes, whole or in parts of a middle depth: enough to compare ways to run the same contraction."""

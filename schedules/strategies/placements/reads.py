@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tensorlang.ir import Axis, Expr
-from tensorlang.ir.traverse import axes_of
+from tensorlang.ir.traverse import axes_of, reads_data
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, size, tensor_of
 from tensorlang.system.lazy import cached_property
 
@@ -74,7 +74,8 @@ class Reads:
 
 
 def _has_several(_: StageInfo, __: str, forms: tuple[Expr, ...]) -> bool:
-    return len(set(forms)) > 1 or not isinstance(forms[0], Axis)
+    told = {form for form in forms if not reads_data(form)}  # of a table any element may be read
+    return len(told) > 1 or not all(isinstance(form, Axis) for form in told)
 
 
 def _is_in_order(made: StageInfo, own: str, _: tuple[Expr, ...]) -> bool:
