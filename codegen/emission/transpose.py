@@ -47,7 +47,7 @@ from tensorlang.codegen.emission.types import (
 )
 from tensorlang.codegen.emission.vector_access import VectorAccess, address
 from tensorlang.ir.dtype import BOOL
-from tensorlang.ir.traverse import axes_of, loads_of, statements, walk
+from tensorlang.ir.traverse import axes_of, loads_of, reads_data, statements, walk
 from tensorlang.schedules.model.touched import is_woven
 
 LEAST_ROWS: Final = 2
@@ -58,18 +58,45 @@ SHORTEST: Final = 4
 def side_by_side(loop: ir.For) -> bool:
     """Is an unrolled loop nothing but vector stores, perhaps of fewer lanes?
 
-    Where some of what they write is read in it, as in a recurrence, no condition stands around them (see `written_before`). Several
-    write the same, and read none of it: the whole registers of a row, and the last one that has fewer lanes.
+    Where some of what they write is read in it, as in a recurrence, no condition stands around them (see `written_before`) but those that
+    ask which copy this is, and each copy stores once. Several write the same, and read none of it: the whole registers of a row, and the
+    last one that has fewer lanes.
     """
     parts = list(statements(loop.body))
     stores = [part for part in parts if isinstance(part, ir.Store)]
-    if not stores or any(store.reducer is not None for store in stores):
+    if not stores or any(store.reducer is not None or store.buffers != stores[0].buffers for store in stores):
         return False
-    if len(stores) > 1 and any(store.buffers != stores[0].buffers or _own_reads(store) for store in stores):
+    copies = frozenset(
+        part.loop for part in (loop, *parts) if isinstance(part, ir.For) and part.kind == "unroll" and part.lo == ir.const(0)
+    )
+    reads = any(map(_own_reads, stores))
+    if reads and _stores_of_a_copy(loop.body, copies) > 1:
         return False
     loops = all(part.kind in ("unroll", "vector") for part in parts if isinstance(part, ir.For))
-    others = (ir.Block, ir.Store, ir.For) if len(stores) > 1 or _own_reads(stores[0]) else (ir.Block, ir.Store, ir.For, ir.If)
-    return loops and all(isinstance(part, others) for part in parts)
+    asked = [part for part in parts if isinstance(part, ir.If) and not _asks_which(part, copies)]
+    plain = all(isinstance(part, ir.Block | ir.Store | ir.For | ir.If) for part in parts)
+    return loops and plain and not (asked and (reads or len(stores) > 1))
+
+
+def _asks_which(part: ir.If, copies: frozenset[str]) -> bool:
+    """Is a condition known in each of the copies of loops that are written out from 0 on?"""
+    return axes_of(part.cond) <= copies and not reads_data(part.cond)
+
+
+def _stores_of_a_copy(part: ir.Stmt, copies: frozenset[str]) -> int:
+    """Stores in the code of a copy, of which those that are for others are none."""
+    match part:
+        case ir.Store():
+            return 1
+        case ir.Block(body):
+            return sum(_stores_of_a_copy(inner, copies) for inner in body)
+        case ir.If(_, then, orelse):
+            branches = [_stores_of_a_copy(inner, copies) for inner in (then, orelse) if inner is not None]
+            return max(branches) if _asks_which(part, copies) else sum(branches)
+        case ir.For(body=inner):
+            return _stores_of_a_copy(inner, copies)
+        case _:
+            return 0
 
 
 def _own_reads(store: ir.Store) -> list[ir.Load]:

@@ -1,6 +1,7 @@
 """Strided vector stores side by side are turned in registers: the values stay, the scattered stores go."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -8,6 +9,9 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from bench.programs.fields import cloth
+from tensorlang.codegen.target import target
+from tensorlang.schedules.strategies import choose
 from tests.thinned import crossed
 
 TYPES = ("bool", "int8", "uint16", "int32", "float16", "bfloat16", "float32", "int64", "float64")
@@ -197,3 +201,30 @@ def test_pixels_are_woven_though_lanes_choose_what_is_read_of_them(columns: int)
     np.testing.assert_array_equal(tl.build(s)(given), want[1:])
     if columns % 16 == 0:
         assert not re.search(r"scatter|store float ", tl.build(s, target="x86-64-v4").inspect("llvm"))
+
+
+@pytest.mark.parametrize("columns", [16, 37])
+@pytest.mark.parametrize("asks", [lambda c: c == 2, lambda c: (c == 0) | (c == 2), lambda c: c % 2 == 0, lambda c: tl.minimum(c, 1) == 0])
+def test_pixels_are_woven_though_their_channels_are_computed_otherwise(asks: Callable[[tl.Expr], tl.Expr], columns: int) -> None:
+    """Which channel it is each copy knows, so that no branch stands between stores that wait for one another."""
+    x = tl.placeholder((columns, 3), name="x")
+
+    def pixel(t: tl.Expr, j: tl.Expr, c: tl.Expr, own: tl.Tensor) -> tl.Expr:
+        found = x[j, c] + tl.select(asks(c), 2.0 * own[t - 1, j, (c + 1) % 3], own[t - 1, j, c])
+        return tl.select(j == 0, 0.5, found)
+
+    steps = tl.recurrence((4, columns, 3), pixel, name="S")
+    s = tl.Schedule(steps)
+    outer, inner = s.split("j", 16, "peel")
+    s.reorder("t", outer, "c", inner)
+    s.vectorize(inner)
+    s.unroll("c")
+    given = np.random.default_rng(0).integers(0, 9, (columns, 3)).astype(np.float32)
+    np.testing.assert_array_equal(tl.build(s)(given), tl.evaluate(steps, {x: given}))
+
+
+def test_no_pixel_of_a_state_is_stored_by_itself() -> None:
+    """Of a cloth of springs, whose height alone gravity changes, on one thread: 48 such stores were in its loop."""
+    strategy = choose(cloth()[0], target("znver4"), 1)
+    code = tl.build(strategy.schedule(strategy.default), target="x86-64-v4").inspect("llvm")
+    assert not re.search(r"store float ", code)
