@@ -180,6 +180,16 @@ def test_woven_pixels_are_stored_in_whole_vectors(channels: int) -> None:
     assert "masked.store" not in code and "extractelement" not in code
 
 
+def of_pixels(steps: tl.Tensor) -> tl.Schedule:
+    """Lanes along a row of pixels, the channels of each copied inside."""
+    s = tl.Schedule(steps)
+    outer, inner = s.split("j", 16, "peel")
+    s.reorder("t", outer, "c", inner)
+    s.vectorize(inner)
+    s.unroll("c")
+    return s
+
+
 @pytest.mark.parametrize("columns", [16, 37, 64])
 def test_pixels_are_woven_though_lanes_choose_what_is_read_of_them(columns: int) -> None:
     """A pixel reads its own channel of a step before, not at an edge: of what the other channels store it reads nothing."""
@@ -189,11 +199,7 @@ def test_pixels_are_woven_though_lanes_choose_what_is_read_of_them(columns: int)
         lambda t, j, c, own: x[j, c] + tl.select(j == 0, 0.5, 2.0 * own[t - 1, j, c] - own[t - 1, j, (c + 1) % 3]),
         name="S",
     )
-    s = tl.Schedule(steps)
-    outer, inner = s.split("j", 16, "peel")
-    s.reorder("t", outer, "c", inner)
-    s.vectorize(inner)
-    s.unroll("c")
+    s = of_pixels(steps)
     given = np.random.default_rng(0).integers(0, 9, (columns, 3)).astype(np.float32)
     want = np.zeros((6, columns, 3), np.float32)
     for t in range(5):
@@ -214,11 +220,7 @@ def test_pixels_are_woven_though_their_channels_are_computed_otherwise(asks: Cal
         return tl.select(j == 0, 0.5, found)
 
     steps = tl.recurrence((4, columns, 3), pixel, name="S")
-    s = tl.Schedule(steps)
-    outer, inner = s.split("j", 16, "peel")
-    s.reorder("t", outer, "c", inner)
-    s.vectorize(inner)
-    s.unroll("c")
+    s = of_pixels(steps)
     given = np.random.default_rng(0).integers(0, 9, (columns, 3)).astype(np.float32)
     np.testing.assert_array_equal(tl.build(s)(given), tl.evaluate(steps, {x: given}))
 

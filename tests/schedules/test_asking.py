@@ -47,11 +47,16 @@ def test_nothing_is_asked_for_that_stays_in_a_cache() -> None:
     assert [knob.values for knob in large.space.knobs if knob.name == "prefetch"] == [("none", "lanes")]
 
 
-@pytest.mark.parametrize("shape", [(512, 3072, 768), (250, 4000, 250), (2048, 2048, 512)])
+@pytest.mark.parametrize("shape", [(512, 3072, 768), (100, 4096, 600), (250, 4000, 250), (2048, 2048, 512)])
 def test_lanes_of_deep_panels_that_leap_are_packed(shape: tuple[int, int, int]) -> None:
     """Read in place, what L2 loses of them comes line by line, from memory where neighbours have the last level: 1.1 to 1.5 of the time."""
     chosen = strategy(*shape).default
     assert chosen["pack_vector"] and chosen["prefetch"] == "none"
+
+
+@pytest.mark.parametrize("shape", [(512, 768, 400), (1000, 1000, 1000)])
+def test_nothing_is_asked_for_where_panels_stay(shape: tuple[int, int, int]) -> None:
+    assert strategy(*shape).default["prefetch"] == "none"
 
 
 @pytest.mark.parametrize(
