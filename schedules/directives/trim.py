@@ -11,8 +11,8 @@
                                                                         m[i] = max(m[i], S[i, j])
 
 An iteration of `loop` runs where something that it computes may be read: inside triangles, bands and other parts that conditions on
-indices cut out. It computes all of its elements then, and is asked once: conditions inside that only spare what nobody reads go. So a
-tile of a product is computed as a whole or not at all.
+indices cut out. It computes all of its elements then, and is asked once: conditions inside that only spare what nobody reads go, and
+choices that they make one way. So a tile of a product is computed as a whole or not at all.
 
 Legal where the loop writes intermediates alone; conditions inside stay where what is read exists under them only. A recurrence may be
 trimmed as well: of a step of a scan those elements that the next one reads, or what comes behind the last.
@@ -23,15 +23,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tensorlang.algebra.bounds import conjuncts
+from tensorlang.algebra.bounds import conjuncts, negated
 from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.rules import conjunction
-from tensorlang.ir import Axis, Buffer, Compare, Expr, For, If, Nest, Stmt, Unary
+from tensorlang.ir import Axis, Buffer, Compare, Expr, For, If, Nest, Select, Stmt, Store, Unary
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, map_statements, read_in, statements
+from tensorlang.ir.traverse import axes_of, map_own_expressions, map_statements, read_in, reads_data, rewrite, statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
 from tensorlang.schedules.legality.in_bounds import place_facts, unprotected
@@ -57,7 +57,7 @@ class Trim(Directive):
         def rarer(part: For) -> For:
             return replace(part, body=If(conjunction(asked), part.body)) if asked else part
 
-        made = replace(nest, body=edit_loops(bare.body, lambda part: part.loop == self.loop, rarer))
+        made = _decided(replace(nest, body=edit_loops(bare.body, lambda part: part.loop == self.loop, rarer)), self.loop, needed)
         if made == nest:
             reason = f"all that an iteration of {short(self.loop)!r} computes may be read, as far as conditions on indices tell"
             raise Refusal("TL-S005", reason, loop=self.loop)
@@ -117,9 +117,38 @@ def _without(nest: Nest, loop: For, needed: dict[Buffer, Forms]) -> Nest:
         kept = [condition for condition in conjuncts((part.cond,)) if condition not in spared[id(asked)]]
         return replace(part, cond=conjunction(kept)) if kept else part.then
 
-    body = rewritten(loop.body)
+    return _with_body(nest, loop, rewritten(loop.body))
+
+
+def _with_body(nest: Nest, loop: For, body: Stmt) -> Nest:
+    """The nest with another body of a loop; itself where that would read what is not there."""
     made = replace(nest, body=edit_loops(nest.body, lambda part: part is loop, lambda _: replace(loop, body=body)))
     return made if all(unprotected(made, store) is None for store in stores(body)) else nest
+
+
+def _decided(nest: Nest, name: str, needed: dict[Buffer, Forms]) -> Nest:
+    """The nest without choices in a loop that are made one way for every element that is read; itself where there are none."""
+    loop = path_to_loop(nest, name)[-1]
+    assert isinstance(loop, For)
+
+    def one_side(part: Stmt) -> Stmt:
+        if not isinstance(part, Store) or not part.buffers:
+            return map_statements(part, one_side)
+        around = loops_on(path_to_store(nest, part))
+        forms = common([written_where(nest, needed[buffer], part, around) for buffer in part.buffers])
+
+        def side(value: Expr) -> Expr:
+            match value:
+                case Select(cond, yes, no) if not reads_data(cond):
+                    parts = conjuncts((cond,)), conjuncts((negated(cond),))
+                    chosen, refused = (all(_implies(forms, nest, each, around) for each in every) for every in parts)
+                    return yes if chosen else no if refused else value
+                case _:
+                    return value
+
+        return map_own_expressions(part, lambda value: rewrite(value, side)) if forms else part
+
+    return _with_body(nest, loop, one_side(loop.body))
 
 
 def _spared(nest: Nest, asked: If, needed: dict[Buffer, Forms]) -> Iterator[Expr]:

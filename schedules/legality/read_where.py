@@ -14,22 +14,26 @@ it, and what comes behind the steps reads what the last ones wrote.
     for t in range(200):
         for j in range(201):
             S[(t + 1) % 2, j] = select(j <= 199 - t, f(S[t % 2, j + 1], ...), 0.0)      of elements of step t those with `j + t - 200 < 0`
+
+What a step reads only for elements that nobody reads does not count. So an order that chooses what a state becomes is one of them, too, if it
+holds at all that is read for elements at which it holds, and behind the last step (an induction from there): `S[t % 2, j]` in place of 0.0
+reads every element, and none of these is read for one with `j <= 199 - t` in the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tensorlang.algebra.bounds import conjuncts
+from tensorlang.algebra.bounds import conjuncts, negated
 from tensorlang.algebra.polyhedra import find
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Const, Expr, For, Nest, Store, const
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Const, Expr, For, Nest, Select, Store, const
 from tensorlang.ir.linear import Linear, below_zero, expression, linear
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, reads_data
+from tensorlang.ir.traverse import axes_of, reads_data, walk
 from tensorlang.schedules.legality.accesses import Access
 from tensorlang.schedules.legality.in_bounds import place_facts
-from tensorlang.schedules.rewriting.edit import loops_on, path_to, stores
+from tensorlang.schedules.rewriting.edit import loops_on, path_to, path_to_store, stores
 from tensorlang.schedules.rewriting.region import expand
 
 Forms = dict[frozenset[tuple[Expr, int]], int]
@@ -54,10 +58,15 @@ def read_where(nest: Nest, buffer: Buffer, found: Sequence[Access], turns: Turns
     reads = [read for read in found if read.buffer == buffer and not read.writes]
     if turns is None:
         return common([_of_read(nest, read, around) for read in reads])
-    forms = common([_of_later_read(nest, read, around, turns) for read in reads if turns.loop in read.loops])
+    later = [read for read in reads if turns.loop in read.loops]
     last = max((access.position for access in found if turns.loop in access.loops), default=0)
     behind = [read for read in reads if turns.loop not in read.loops and read.position > last]
-    return {terms: constant for terms, constant in forms.items() if all(_holds(nest, terms, constant, read, turns) for read in behind)}
+
+    def kept(forms: Forms) -> Forms:
+        return {terms: constant for terms, constant in forms.items() if all(_holds(nest, terms, constant, read, turns) for read in behind)}
+
+    forms = kept(common([_of_later_read(nest, read, around, turns) for read in later]))
+    return _inductive(nest, buffer, later, kept(_chosen(nest, buffer, around, turns)), turns) | forms
 
 
 def turns_of(nest: Nest, loop: For, buffer: Buffer) -> Turns | None:
@@ -100,14 +109,70 @@ def _of_later_read(nest: Nest, read: Access, around: frozenset[str], turns: Turn
     return result
 
 
+def _chosen(nest: Nest, buffer: Buffer, around: frozenset[str], turns: Turns) -> Forms:
+    """The orders that choose what an element of a state becomes, over its coordinates and the step that writes it."""
+    result: Forms = {}
+    for store in stores(turns.loop.body):
+        if buffer in store.buffers:
+            names = [loop.loop for loop in loops_on(path_to_store(nest, store))]
+            index = [linear(expand(nest, part, names)) for part in store.index]
+            choices = dict.fromkeys(part.cond for value in store.values for part in walk(value) if isinstance(part, Select))
+            for condition in (side for choice in choices for side in (choice, negated(choice))):
+                for terms, constant in orders(nest, condition, names).items():
+                    form = _of_element(nest, Linear(constant, dict(terms)), index, around | {turns.loop.loop})
+                    if form is not None:
+                        _add(result, form)
+    return result
+
+
+def _inductive(nest: Nest, buffer: Buffer, reads: Sequence[Access], forms: Forms, turns: Turns) -> Forms:
+    """Those of the forms that hold at all that steps read for elements of which they hold."""
+    made = {id(store): store for store in stores(turns.loop.body)}
+    while forms:
+        kept = {
+            key: value
+            for key, value in forms.items()
+            if all(_is_kept(nest, buffer, (key, value), forms, read, made, turns) for read in reads)
+        }
+        if kept == forms:
+            return kept
+        forms = kept
+    return {}
+
+
+def _is_kept(
+    nest: Nest,
+    buffer: Buffer,
+    form: tuple[frozenset[tuple[Expr, int]], int],
+    needed: Forms,
+    read: Access,
+    made: Mapping[int, Store],
+    turns: Turns,
+) -> bool:
+    """Is a form below 0 of what an earlier step wrote and a statement reads, where what this one makes is `needed`?"""
+    later, store = copies_apart(turns.place, read.index[0]), made.get(read.source)
+    if not later or store is None:
+        return False
+    at = written_where(nest, needed, store, read.loops) if store.buffers == (buffer,) else {}
+    used = [Compare("lt", expression(Linear(constant, dict(terms))), const(0)) for terms, constant in at.items()]
+    before = _at(nest, form, read).plus(Linear(-dict(form[0]).get(Axis(turns.loop.loop), 0) * later))
+    asked = [condition for condition in read.conditions if not reads_data(condition)]
+    return find(*place_facts(nest, read.loops, asked), *used, Compare("ge", expression(before), const(0))) is None
+
+
+def _at(nest: Nest, form: tuple[frozenset[tuple[Expr, int]], int], read: Access) -> Linear:
+    """A form at the element that is read."""
+    names = [loop.loop for loop in read.loops]
+    result = Linear(form[1])
+    for atom, factor in form[0]:
+        place = next((place for place in range(len(read.index)) if atom == coordinate(place)), None)
+        result = result.plus(Linear(0, {atom: 1}) if place is None else linear(expand(nest, read.index[place], names)), factor)
+    return result
+
+
 def _holds(nest: Nest, terms: frozenset[tuple[Expr, int]], constant: int, read: Access, turns: Turns) -> bool:
     """Is a form below 0 at a read that comes behind all steps, of what the last ones wrote?"""
-    names = [loop.loop for loop in read.loops]
-    form = Linear(constant)
-    for atom, factor in terms:
-        place = next((place for place in range(len(read.index)) if atom == coordinate(place)), None)
-        form = form.plus(Linear(0, {atom: 1}) if place is None else linear(expand(nest, read.index[place], names)), factor)
-    step = Axis(turns.loop.loop)
+    form, step = _at(nest, (terms, constant), read), Axis(turns.loop.loop)
     written = (Compare("ge", step, Binary("sub", turns.loop.hi, const(turns.copies))), Compare("lt", step, turns.loop.hi))
     asked = [condition for condition in read.conditions if not reads_data(condition)]
     return find(*place_facts(nest, read.loops, asked), *written, Compare("ge", expression(form), const(0))) is None

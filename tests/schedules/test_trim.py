@@ -172,13 +172,19 @@ SHRINKING = {
 }
 
 
-def shrinking(left: str, ahead: int, keep: str, last: int) -> Tensor:
-    """A state of which each step computes what `left` leaves, from two places of the one before; and some places of what comes out."""
+def shrinking(left: str, ahead: int, keep: str, last: int, other: str = "nothing") -> Tensor:
+    """A state of which each step computes what `left` leaves, from two places of the one before; and some places of what comes out.
+
+    What is not left is 0, or what it was before, which the choice may name first.
+    """
     x = tl.placeholder((3, PLACES), name="X")
 
     def step(t: Any, z: Any) -> Any:
         def element(i: Any, j: Any) -> Any:
-            return tl.select(SHRINKING[left](t, j), z[i, j] / 2 + z[i, tl.clamp(j + ahead, 0, PLACES - 1)] * x[i, j], 0.0)
+            made = z[i, j] / 2 + z[i, tl.clamp(j + ahead, 0, PLACES - 1)] * x[i, j]
+            if other == "before, first":
+                return tl.select(~SHRINKING[left](t, j), z[i, j], made)
+            return tl.select(SHRINKING[left](t, j), made, 0.0 if other == "nothing" else z[i, j])
 
         return tl.compute((3, PLACES), element, name="next")
 
@@ -205,6 +211,50 @@ def test_steps_of_a_scan_compute_what_is_read_of_them(left: str, ahead: int, las
             check(s)
 
 
+@pytest.mark.parametrize("other", ["before", "before, first"])
+@pytest.mark.parametrize("last", [1, PLACES])
+@pytest.mark.parametrize("ahead", [-1, 1, 3])
+@pytest.mark.parametrize("left", list(SHRINKING))
+def test_a_state_that_stays_where_it_is_not_computed_may_be_left_out(left: str, ahead: int, last: int, other: str) -> None:
+    s = tl.Schedule(shrinking(left, ahead, "last", last, other))
+    s.compute_inline("Z")
+    for loop in ("next.j", "next.i"):
+        if s.can("trim", loop):
+            s.trim(loop)
+            check(s)
+
+
+@pytest.mark.parametrize("other", ["before", "before, first"])
+def test_what_is_read_for_what_nobody_reads_does_not_count(other: str) -> None:
+    s = tl.Schedule(shrinking("by one", 1, "last", 1, other))
+    s.compute_inline("Z")
+    s.trim("next.j")
+    assert f"if t + j <= {STEPS - 1}:" in str(s)
+    assert "select" not in str(s)
+
+
+@pytest.mark.parametrize(("ahead", "last"), [(3, 1), (1, PLACES)])
+def test_a_state_that_is_read_where_it_stays_is_kept(ahead: int, last: int) -> None:
+    """Three places ahead of those that are left, or behind the steps."""
+    s = tl.Schedule(shrinking("by one", ahead, "last", last, "before"))
+    s.compute_inline("Z")
+    assert code_and_reason(s, "trim", "next.j")[0] == "TL-S005"
+
+
+def test_a_state_that_another_stage_of_the_step_reads_is_kept() -> None:
+    x, r = tl.placeholder((PLACES,), name="X"), tl.reduce_axis(PLACES, name="r")
+
+    def step(t: Any, z: Any) -> Any:
+        total = tl.compute((1,), lambda o: tl.sum(z[r], axis=r), name="total")
+        return tl.compute((PLACES,), lambda j: tl.select(j < STEPS - t, z[j] / 2 + total[0], z[j]), name="next")
+
+    z = tl.scan(step, x, STEPS, keep="last", name="Z")
+    s = tl.Schedule(tl.compute((1,), lambda o: z[o] * 3, name="Y"))
+    s.compute_inline("Z")
+    assert code_and_reason(s, "trim", "next.j")[0] == "TL-S005"
+    check(s)
+
+
 def test_a_step_is_asked_for_what_the_next_one_reads() -> None:
     s = tl.Schedule(shrinking("by one", 1, "last", 1))
     s.compute_inline("Z")
@@ -226,6 +276,25 @@ def test_defaults_shrink_with_the_steps() -> None:
 
     z = tl.scan(step, x, 200, keep="last", name="Z")
     s = scheduled(tl.compute((64,), lambda i: z[i, 0], name="Y"))
+    assert "s.trim('D.j" in repr(s)
+    check(s, rtol=2e-4)
+
+
+def test_defaults_shrink_though_what_is_left_stays() -> None:
+    """A tree of options: each step has one place less, and the rest of the state is what it was."""
+    places, steps = 129, 127
+    p = tl.placeholder((8, 2 * places), name="P")
+
+    def step(t: Any, z: Any) -> Any:
+        def element(i: Any, j: Any) -> Any:
+            held = (z[i, j] + z[i, tl.minimum(j + 1, places - 1)]) / 2
+            return tl.select(j < steps - t, tl.maximum(held, p[i, tl.minimum(2 * j + t, 2 * places - 1)]), z[i, j])
+
+        return tl.compute((8, places), element, name="D")
+
+    start = tl.compute((8, places), lambda i, j: p[i, 2 * j], name="S")
+    z = tl.scan(step, start, steps, keep="last", name="Z")
+    s = scheduled(tl.compute((8,), lambda i: z[i, 0], name="Y"))
     assert "s.trim('D.j" in repr(s)
     check(s, rtol=2e-4)
 
