@@ -191,9 +191,10 @@ def _select(frame: Frame, node: ir.Select) -> Value:
         return chosen
     if not lanes_of(cond):
         return _branches(frame, node, cond)
+    zero = _is_zero(node.no) and isinstance(node.yes, ir.Load) and _is_zero_where_off(frame, node.yes)
     with frame.masked(both(builder, frame.mask, cond)):
         yes = value(frame, node.yes)
-    if _is_zero(node.no) and isinstance(node.yes, ir.Load) and not node.yes.exists and _is_zero_where_off(frame, node.yes):
+    if zero:
         return yes
     with frame.masked(both(builder, frame.mask, unary(builder, "not", BOOL, cond))):
         no = value(frame, node.no)
@@ -206,8 +207,13 @@ def _is_zero(node: ir.Expr) -> bool:
 
 
 def _is_zero_where_off(frame: Frame, load: ir.Load) -> bool:
-    """Has a load zeros in lanes that are off: is each lane's element its own, and the storage none that is read whole?"""
+    """Has a load zeros in lanes that are off: is each lane's element its own, and the storage none that is read whole?
+
+    And is it made under the mask of these lanes: not known from the condition, nor from a tile that is turned, or was written?
+    """
     assert isinstance(load.buffer, ir.Buffer)
+    if load.exists or id(load) in frame.memo or frame.deferred or (frame.tile is not None and id(load) in frame.tile.sure):
+        return False
     place = frame.places[load.buffer.name]
     _, moving = frame.space.offset(load.index, place.shape).parted()
     return isinstance(classify(moving), Strided) and not place.own

@@ -15,9 +15,9 @@ it, and what comes behind the steps reads what the last ones wrote.
         for j in range(201):
             S[(t + 1) % 2, j] = select(j <= 199 - t, f(S[t % 2, j + 1], ...), 0.0)      of elements of step t those with `j + t - 200 < 0`
 
-What a step reads only for elements that nobody reads does not count. So an order that chooses what a state becomes is one of them, too, if it
-holds at all that is read for elements at which it holds, and behind the last step (an induction from there): `S[t % 2, j]` in place of 0.0
-reads every element, and none of these is read for one with `j <= 199 - t` in the end.
+What a step reads only for elements that nobody reads does not count. So an order that chooses what a state becomes is one of them, too,
+if it holds at all that is read for elements at which it holds, and behind the last step (an induction from there): `S[t % 2, j]` in place
+of 0.0 reads every element, and of those with `j > 199 - t` nothing is read in the end.
 """
 
 from __future__ import annotations
@@ -134,10 +134,10 @@ def _inductive(nest: Nest, buffer: Buffer, reads: Sequence[Access], forms: Forms
             for key, value in forms.items()
             if all(_is_kept(nest, buffer, (key, value), forms, read, made, turns) for read in reads)
         }
-        if kept == forms:
-            return kept
-        forms = kept
-    return {}
+        if len(kept) == len(forms):
+            break
+        forms = dict(kept)
+    return forms
 
 
 def _is_kept(

@@ -167,6 +167,12 @@ class Scope:
         kind = "int32" if to == "bool" else to
         return [self.rng.choice(("<", "<=", ">", ">=", "==", "!=")), self.exact(kind), self.exact(kind)]
 
+    def kept(self, to: str) -> Node:
+        """What is read, where a condition on it holds, and else zero; or the other way round."""
+        read, none = self.exact(to), ["cast", to, 0]
+        sides = [read, none] if self.rng.random() < 0.7 else [none, read]
+        return ["sel", [self.rng.choice(("<", "<=", ">", ">=", "==", "!=")), read, self.exact(to)], *sides]
+
     def value(self, to: str, depth: int) -> Node:
         """A value of type `to`."""
         if depth == 0 or self.rng.random() < 0.1:
@@ -181,6 +187,8 @@ class Scope:
         kinds += ["/", "call", "call", "step", "fmin", "fmax", "isnan", "atan2"] if floating else ["//", "%", "&", "|", "^", "<<", ">>"]
         kind = self.rng.choice(kinds)
         match kind:
+            case "sel" if self.rng.random() < 0.2:
+                return self.kept(to)
             case "sel":
                 return ["sel", self.condition(to), self.value(to, depth - 1), self.value(to, depth - 1)]
             case "isnan":
