@@ -36,6 +36,7 @@ from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.legality.accesses import read_of, touch
 from tensorlang.schedules.rewriting.copies import over
 from tensorlang.schedules.rewriting.edit import nested, stores
+from tensorlang.schedules.rewriting.reaching import in_one_block
 
 
 class _Part(NamedTuple):
@@ -62,6 +63,8 @@ class JoinReductions(Directive):
         """The nest with one reduction."""
         if self.first == self.second:
             raise self._refusal("TL-S005", f"{self.first!r} is one reduction; name two")
+        names = (self.first, f"{self.first}.init", self.second, f"{self.second}.init")
+        nest = replace(nest, body=in_one_block(nest.body, names))
         first, second = self._parts(nest, self.first), self._parts(nest, self.second)
         if len(first) != len(second):
             raise self._refusal("TL-S304", f"one of {self.first!r} and {self.second!r} begins with what there is, the other one does not")

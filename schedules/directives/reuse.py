@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import Alloc, Block, Buffer, Expr, Load, Nest, Stmt, Store
+from tensorlang.ir import Alloc, Block, Buffer, Expr, Load, Nest, Stmt, Store, allocate
 from tensorlang.ir.traverse import map_expressions, map_statements, read_in, rewrite, statements
 from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.legality.accesses import touched
@@ -98,7 +98,7 @@ class Reuse(Directive):
         return map_statements(map_expressions(part, lambda expr: _reading(expr, given)), lambda inner: self._called(inner, given))
 
     def _without(self, nest: Nest, given: Mapping[str, Buffer]) -> Stmt:
-        """The statements of the nest without those of the stage. Raises `Refusal` where the other one's storage is gone by then."""
+        """The statements of the nest without those of the stage, and with the storage of the other one where both are read."""
         body: Stmt | None = nest.body
         for stage in (f"{self.stage}.init", self.stage):
             body = None if body is None else remove(body, lambda store, stage=stage: store.stage == stage, stage)  # type: ignore[misc]
@@ -107,15 +107,22 @@ class Reuse(Directive):
             storage = next(buffer for part in statements(body) if isinstance(part, Alloc) for buffer in part.buffers if buffer.name == name)
             body = without_alloc(body, storage)
         body = map_expressions(body, lambda expr: _reading(expr, given))
-        self._require_visible(replace(nest, body=body), {buffer.name for buffer in given.values()} & allocated_names(body))
+        wanted = {buffer.name for buffer in given.values()} & allocated_names(body)
+        if not _is_visible(replace(nest, body=body), wanted):  # it stands in no loops, and so does its storage
+            for buffer in given.values():
+                body = without_alloc(body, buffer)
+            body = allocate(given.values(), body)
         return body
 
-    def _require_visible(self, nest: Nest, wanted: Collection[str]) -> None:
-        for store in stores(nest.body):
-            read = {name for value in (*store.values, *store.index) for name in read_in(value)}.intersection(wanted)
-            around = (part for part in path_to_store(nest, store) if isinstance(part, Alloc))
-            if not read <= {buffer.name for part in around for buffer in part.buffers}:
-                raise self._refusal("TL-S301", f"{store.stage!r} stands where {self.other!r} has no storage any more")
+
+def _is_visible(nest: Nest, wanted: Collection[str]) -> bool:
+    """Is each tensor read where there is storage for it?"""
+    for store in stores(nest.body):
+        read = {name for value in (*store.values, *store.index) for name in read_in(value)}.intersection(wanted)
+        around = (part for part in path_to_store(nest, store) if isinstance(part, Alloc))
+        if not read <= {buffer.name for part in around for buffer in part.buffers}:
+            return False
+    return True
 
 
 def _reading(expr: Expr, given: Mapping[str, Buffer]) -> Expr:

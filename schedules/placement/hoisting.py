@@ -14,10 +14,20 @@ from dataclasses import replace
 from functools import partial
 
 from tensorlang import ir
+from tensorlang.algebra.bounds import conjuncts
 from tensorlang.ir import Alloc, Axis, Block, Buffer, Compare, Expr, For, If, Nest, Prefetch, Relation, Stmt, Store, allocate, block
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, renamed, sides
-from tensorlang.ir.traverse import axes_of, expressions, map_expressions, map_own_expressions, map_statements, statements, unless_empty
+from tensorlang.ir.traverse import (
+    axes_of,
+    expressions,
+    map_expressions,
+    map_own_expressions,
+    map_statements,
+    statements,
+    substatements,
+    unless_empty,
+)
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.legality.in_bounds import place_facts, sides_left
@@ -79,7 +89,8 @@ def raised(nest: Nest, place: Placement, keep: int, loop: str = "") -> Nest:
         relations = _following(relations, part, copies)
         own = partial(_after, offsets(copies.loops))
         body = _stored(map_expressions(map_expressions(part, copies.of), reading(local, own)), local, own(()))
-        for test in [*within, *(() if first else conditions)]:
+        asked = () if first else (test for test in conditions if not _asks(part, test))
+        for test in [*within, *asked]:
             body = If(copies.of(test), body)
         body = copies.in_loops(body)
         for test in around:  # and not between the loops, which may change places
@@ -95,6 +106,18 @@ def raised(nest: Nest, place: Placement, keep: int, loop: str = "") -> Nest:
         body=with_stage_moved(nest.body, place, start, local, partial(_after, offsets(dims)), with_producer),
         relations=tuple(relations),
     )
+
+
+def _asks(part: Stmt, test: Expr) -> bool:
+    """Does a statement ask a condition of all that it stores? Around its loops, once more, it would keep them from changing places."""
+    match part:
+        case If(cond, then, None):
+            return test in conjuncts((cond,)) or _asks(then, test)
+        case Store():
+            return False
+        case _:
+            inside = substatements(part)
+            return bool(inside) and all(_asks(inner, test) for inner in inside)
 
 
 def _most(nest: Nest, size: Expr, loops: Sequence[For], what: str, stage: str, loop: str) -> Expr:

@@ -47,7 +47,7 @@ from tensorlang.ir.traverse import children, map_children
 from tensorlang.lowering.around import Range, loops, under
 from tensorlang.lowering.inside import has_reduction, is_asked_in_vain, is_free, is_there, stays, surely
 from tensorlang.lowering.replaced import replaced
-from tensorlang.lowering.settled import settled
+from tensorlang.lowering.settled import plain, settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +299,7 @@ class _DefinitionLowering:
 
     def _held(self, axes: tuple[ReduceAxis, ...]) -> tuple[Expr, ...]:
         """The conditions that keep axes in their ranges."""
-        return tuple(_Prelude(self, ()).lower(cond) for axis in axes for cond in conditions(axis))
+        return tuple(plain(_Prelude(self, ()).lower(cond), self.facts) for axis in axes for cond in conditions(axis))
 
     def _loop(self, stage: str, axis: str, taken: set[str]) -> str:
         label = short(axis) or f"r{sum(name.startswith('r') and name[1:].isdigit() for name in taken)}"

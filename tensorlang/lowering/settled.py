@@ -39,6 +39,26 @@ def settled(value: Expr, conditions: Sequence[Expr], ranges: Sequence[Expr]) -> 
     return _sides(value, facts, Bounds().under(facts), DEPTH)
 
 
+def plain(order: Expr, ranges: Sequence[Expr]) -> Expr:
+    """An order of indices without an end that all of them keep to: `max(i - 63, 0) <= j` is `i - 63 <= j` where j begins at 0.
+
+    What is linear says which tiles of a product are needed, and where a loop begins.
+    """
+    known = Bounds().under(ranges)
+    match order:
+        case Compare("le" | "lt" as op, Binary("max", one, other), index):
+            for side, rest in ((one, other), (other, one)):
+                if known.values(side)[1] + (op == "lt") <= known.values(index)[0]:
+                    return plain(replace(order, left=rest), ranges)
+        case Compare("le" | "lt" as op, index, Binary("min", one, other)):
+            for side, rest in ((one, other), (other, one)):
+                if known.values(index)[1] + (op == "lt") <= known.values(side)[0]:
+                    return plain(replace(order, right=rest), ranges)
+        case _:
+            pass
+    return order
+
+
 def _asked_once(value: Expr) -> Expr:
     """The value without choices that stand on a side of one that asks the same."""
     choices = [node for node in nodes(value) if isinstance(node, Select)]

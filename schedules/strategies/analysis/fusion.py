@@ -81,11 +81,15 @@ def raise_contractions(s: Schedule, machine: Processor) -> Schedule:
     names, raised = frozenset(s.stages()), dict[frozenset[str], list[str]]()
     for name in s.stages():
         around = owner(name, names)
-        place = None if around == name else _place_before(s, name, around)
+        place = None if around == name else place_before(s, name, around)
         if place is not None:
             trial = s.copy()
             trial.apply(place)
             info = stage_named(trial.nest, name)
+            if any(
+                loop.loop in info.ragged.bounded for loop in info.outer
+            ):  # of each range that data tell the whole rectangle would be kept
+                continue
             again = _times(info) < _times(stage_named(s.nest, name))
             if again or roles_of(info) or sliding(info) or overlaps(info) or _is_short(info, machine.lanes(info.widest)):
                 s = trial
@@ -118,7 +122,7 @@ def _is_short(info: StageInfo, lanes: int) -> bool:
     return all(is_literal(loop) and size(loop) < lanes for loop in info.reduced) and prod(map(size, info.outer)) >= lanes
 
 
-def _place_before(s: Schedule, name: str, around: str) -> Directive | None:
+def place_before(s: Schedule, name: str, around: str) -> Directive | None:
     """What computes a sum before the stage in whose expression it stands.
 
     Of all loops; or in those that this stage stands in (a scan); or in its own outermost one in which that is legal (a recurrence whose

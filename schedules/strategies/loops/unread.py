@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tensorlang.algebra.bounds import conjuncts
-from tensorlang.ir import Alloc, Buffer, For, If, Load, Nest, Store
+from tensorlang.ir import Alloc, Buffer, For, If, Nest, Store
 from tensorlang.ir.linear import below_zero
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure
@@ -32,7 +32,7 @@ WORTH: Final = 0.97
 
 def trim_unread(s: Schedule, machine: Processor) -> Schedule:
     """The schedule without what nobody reads, where the cost model says that this is faster."""
-    kept = [buffer for buffer in reversed(list(allocations(s.nest.body))) if _is_made(s.nest, buffer)]
+    kept = list(reversed(list(allocations(s.nest.body))))
     tiles = _trimmed(s, [buffer for buffer in kept if buffer.memory == "register"])
     trial = _trimmed(tiles, [buffer for buffer in kept if buffer.memory != "register"])
     pays = trial is not tiles and estimate(trial.nest, machine.core).seconds < WORTH * estimate(tiles.nest, machine.core).seconds
@@ -47,11 +47,6 @@ def _trimmed(s: Schedule, buffers: Sequence[Buffer]) -> Schedule:
             if trial.attempt(Trim(loop)):
                 found = list(accesses(trial.nest.body))
     return s if trial.directives == s.directives else trial
-
-
-def _is_made(nest: Nest, buffer: Buffer) -> bool:
-    """Is a tensor something else than a copy, which is there for the order in which it is read?"""
-    return any(buffer in store.buffers and not all(isinstance(value, Load) for value in store.values) for store in stores(nest.body))
 
 
 def _loops(nest: Nest, buffer: Buffer, found: Sequence[Access]) -> Iterator[str]:

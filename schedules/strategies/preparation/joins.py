@@ -9,8 +9,9 @@ from registers, which several results would have to share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
+from math import prod
 from typing import Final
 
 from tensorlang.ir import Axis, Buffer, Load
@@ -20,17 +21,20 @@ from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.model.sketch import Sketch, numbered
+from tensorlang.schedules.rewriting.edit import stage_of
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis.fusion import owner
+from tensorlang.schedules.strategies.analysis.fusion import owner, place_before
 from tensorlang.schedules.strategies.analysis.roles import roles_of
 from tensorlang.schedules.strategies.analysis.sliding import sliding
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, readers, size, stages_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, readers, size, stage_named, stages_of, tensor_of
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.windows.search import WindowSearch
 
 MOST_JOINED: Final = 4
 """Results that are computed together, at most: each has vectors of partial results in registers."""
+FEW: Final = 16
+"""Iterations below which a sum in an expression is part of it: written out, or the same for lanes of elements."""
 MOST_SCATTERED: Final = 8
 """The same of scatters, whose results are in memory: as many streams are read and written side by side."""
 
@@ -40,12 +44,34 @@ def join_reductions(s: Schedule, machine: Processor) -> Schedule:
     found = _candidates(s)
     if len(found) < 2:
         return s
-    s = s.copy()
-    for first, second in _pairs([info for info in found if not _is_judged(info) and len(info.store.buffers) == 1]):
-        s.attempt(JoinReductions(first, second))
+    inside = _inside(s, found)
+    apart = _before(s, inside)
+    for first, second in _pairs([info for info in _candidates(apart) if not _is_judged(info) and len(info.store.buffers) == 1]):
+        trial = _before(s, {name: around for name, around in inside.items() if name in (first, second)})
+        s = trial if trial.attempt(JoinReductions(first, second)) else s
     joined: Schedule | None = s
     while joined is not None:
         s, joined = joined, _with_two_joined(joined, machine)
+    return s
+
+
+def _inside(s: Schedule, found: Sequence[StageInfo]) -> dict[str, str]:
+    """The sums that stand in expressions, and read a tensor that another one reads, with the stage of the expression."""
+    names = frozenset(s.stages())
+    read = {info.name: {tensor_of(load).name for load in info.loads} for info in found}
+    around = {info.name: owner(info.name, names) for info in found if info.around}
+    alike = {one for one in around for other in read if one != other and not read[one].isdisjoint(read[other])}
+    return {name: stage for name, stage in around.items() if stage != name and name in alike}
+
+
+def _before(s: Schedule, inside: Mapping[str, str]) -> Schedule:
+    """A copy of the schedule with sums computed before the stages in whose expressions they stand, as far as that is legal."""
+    s = s.copy()
+    for name, around in inside.items():
+        own = {stage_of(loop.loop) for loop in stage_named(s.nest, name).around}
+        place = place_before(s, name, around) if around in own else None
+        if place is not None:
+            s.apply(place)
     return s
 
 
@@ -111,13 +137,14 @@ def _takers(s: Schedule, info: StageInfo) -> tuple[frozenset[str], frozenset[boo
 
 
 def _candidates(s: Schedule) -> list[StageInfo]:
-    """The reductions, in program order, whose operands are not reused from registers, and windows; none that stands in an expression."""
+    """The reductions, in program order, whose operands are not reused from registers, and windows; of expressions none that is short."""
     names = frozenset(s.stages())
-    return [info for info in stages_of(s.nest) if _is_candidate(info) and owner(info.name, names) == info.name]
+    found = (info for info in stages_of(s.nest) if _is_candidate(info))
+    return [info for info in found if owner(info.name, names) == info.name or prod(map(size, info.reduced)) >= FEW]
 
 
 def _is_candidate(info: StageInfo) -> bool:
-    if info.store.reducer is None or info.is_idle or info.ragged.bounded:
+    if info.store.reducer is None or info.is_idle:
         return False
     return _is_judged(info) or (bool(info.reduced) and all(roles.row is None for roles in roles_of(info)))
 

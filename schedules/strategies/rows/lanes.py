@@ -17,7 +17,7 @@ from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.parts import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.rewriting.small_tables import small_table
-from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, size, tensor_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_dear, is_literal, size, tensor_of
 from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.processor import Processor
 
@@ -27,6 +27,8 @@ LITTLE: Final = 8
 """Operations that lanes do not make up for that: it takes two cycles an element more than loading and storing it, of four slots each."""
 RAGGED_FROM: Final = 4
 """Vectors in a range that data tells, on average, below which masks at both of its ends cost more than lanes give."""
+DEAR_FROM: Final = 1 / 4
+"""The same where each element takes a root, a division or a function, which take as long for one lane as for all."""
 
 
 def lane_loop(stage: StageInfo, lanes: int, machine: Processor) -> For | None:
@@ -41,12 +43,7 @@ def lane_loop(stage: StageInfo, lanes: int, machine: Processor) -> For | None:
     last = stage.outer[-1:]
     short = [loop for loop in last if 2 * size(loop) < lanes and Axis(loop.loop) not in stage.store.index]
     outer = stage.outer[::-1] if short and any(map(reads_data, stage.store.index)) else last
-    candidates = [
-        loop
-        for loop in (*outer, *stage.reduced[::-1])
-        if loop.loop not in stage.ragged.keys and (loop.loop not in stage.ragged.bounded or stage.length(loop) >= RAGGED_FROM * lanes)
-    ]
-
+    candidates = [loop for loop in (*outer, *stage.reduced[::-1]) if loop.loop not in stage.ragged.keys and _fills(stage, loop, lanes)]
     loads = [replace(load, index=tuple(map(_between_ends, load.index))) for load in stage.loads]
 
     def score(loop: For) -> tuple[bool, int, bool, int]:
@@ -56,6 +53,14 @@ def lane_loop(stage: StageInfo, lanes: int, machine: Processor) -> For | None:
         return 2 * size(loop) >= lanes, beside - len(moves), whole, beside
 
     return max(candidates, key=score, default=None)
+
+
+def _fills(stage: StageInfo, loop: For, lanes: int) -> bool:
+    """Is a range that data tells long enough for lanes? Of ranges that overlap, as those of neighbouring cells, nothing is known."""
+    if loop.loop not in stage.ragged.bounded:
+        return True
+    length, dear = stage.length(loop), any(map(is_dear, stage.store.values))
+    return length >= (DEAR_FROM if dear else RAGGED_FROM) * lanes or (dear and not length)
 
 
 def longer_loop(stage: StageInfo, short: For, lanes: int, plain: Sequence[Part], machine: Processor) -> For:

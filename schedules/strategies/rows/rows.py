@@ -148,6 +148,13 @@ class RowVectors:
         return self.vector is not None and self.vector in self.stage.reduced
 
     @property
+    def may_stand_inside(self) -> bool:
+        """May lanes of elements stand inside a sum? Not of one that tells the range of a loop around it, which would lose that range."""
+        told = self.stage.ragged
+        reduced = {loop.loop for loop in self.stage.reduced}
+        return bool(reduced) and not self.reduces and (told.keys.isdisjoint(reduced) or told.bounded <= reduced)
+
+    @property
     def ragged(self) -> bool:
         """Does data tell the range of the vector loop?"""
         return self.vector is not None and self.vector.loop in self.stage.ragged.bounded
@@ -156,6 +163,11 @@ class RowVectors:
     def extent(self) -> int:
         """Iterations of the vector loop, or of the run that it is part of."""
         return self.run.size if self.run is not None else 1 if self.vector is None else size(self.vector)
+
+    @property
+    def _sums_ranges(self) -> bool:
+        """Does a sum go through ranges that data tell? These are mostly short ones, and no blocks of what they are within."""
+        return not self.stage.ragged.bounded.isdisjoint(loop.loop for loop in self.stage.reduced)
 
     @property
     def literal(self) -> bool:
@@ -179,7 +191,7 @@ class RowVectors:
             found.append(Sizes(f"{prefix}vectors", self.counts))
             if self.apart is not None:
                 found.append(Flag(f"{prefix}lanes"))
-            if self.stage.reduced and not self.reduces:
+            if self.may_stand_inside:
                 found.append(Flag(f"{prefix}inside"))
             if self.phases.count > 1:
                 found.append(Flag(f"{prefix}phases"))
@@ -210,7 +222,7 @@ class RowVectors:
             config[f"{prefix}vectors"] = self.wanted or usual
             if self.apart is not None:
                 config[f"{prefix}lanes"] = not self.apart
-            if self.stage.reduced and not self.reduces:
+            if self.may_stand_inside:
                 config[f"{prefix}inside"] = True
             if self.phases.count > 1:
                 config[f"{prefix}phases"] = self.phases.pay
@@ -230,7 +242,7 @@ class RowVectors:
 
     def _long(self, lanes: int) -> bool:
         """Is this a sum whose lanes would add up more than a block?"""
-        if not (self.reduces and rounds(self.stage.store)):
+        if not (self.reduces and rounds(self.stage.store)) or self._sums_ranges:
             return False
         extents = [literal_extent(loop) for loop in self.stage.reduced]
         return None in extents or prod(extent or 0 for extent in extents) > BLOCK * lanes
@@ -277,14 +289,14 @@ class RowVectors:
             outermost = lanes if outermost in joined else outermost
             if in_turn := self._may_meet(s, lanes, width):
                 width = IN_TURN * config[f"{prefix}vectors"]
-            long = self.blocks and self.reduces and not self.ragged and rounds(self.stage.store)
+            long = self.blocks and self.reduces and not self._sums_ranges and rounds(self.stage.store)
             partial = f"{self.stage.store.buffers[0].name}_rf"
             reading = partial if long and self._sum_in_lanes(s, width) else self.stage.name
             if reading != partial:
                 outer, inner = s.split(lanes, width, tail_of(self.literal, "mask"))
                 if outermost == lanes:
                     outermost = outer
-                if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
+                if self.may_stand_inside and config.get(f"{prefix}inside", False):
                     self._move_inside(s, outer, inner)
                 outermost = rows_around(s, config.get(f"{prefix}rows", 1), outer, inner) or outermost
                 if config.get(f"{prefix}planes"):
@@ -359,7 +371,7 @@ class RowVectors:
                     for loop in reduced:
                         s.unroll(loop)
                     return
-                if rounds(self.stage.store) and self.stage.ragged.bounded.isdisjoint(reduced):  # data tell a range: mostly a short one
+                if rounds(self.stage.store) and not self._sums_ranges:
                     sum_in_blocks(s, tile, reduced, BLOCK)
 
     def _write_out(self, s: Schedule, loops: Sequence[str]) -> None:
