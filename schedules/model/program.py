@@ -47,7 +47,7 @@ from tensorlang.schedules.model.latencies import depth, latencies
 from tensorlang.schedules.model.operations import Operations
 from tensorlang.schedules.model.parts import Apart, Chosen, Loop, Part, Statement, slots_of
 from tensorlang.schedules.model.ranges import ranges
-from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, gathered, nearest, runs_of, told_by
+from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, each_told, gathered, nearest, runs_of, told_by
 from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.rewriting.quotients_of_loops import is_rounded
 from tensorlang.schedules.rewriting.small_tables import SHUFFLES, small_table
@@ -319,7 +319,7 @@ class _Reader:
         counted = Operations(self._axis, partial(self._access, reads=True, writes=False), self.made, self.numbering, self._bounds)
         guards = [cond for cond in self.guards if reads_data(cond)]
         operations = counted.count((*guards, *store.values))
-        read, told = tuple(counted.reads.values()), [part for part in store.index if reads_data(part)]
+        read, told = each_told(counted.reads.values()), [part for part in store.index if reads_data(part)]
         operations += counted.count(told)
         work, kinds, combines = dict(counted.work), (counted.sums, counted.light), store.reducer is not None
         results = () if store.reducer is None else store.reducer.results

@@ -161,6 +161,22 @@ def gathered(accesses: Iterable[LinearAccess], where: Callable[[Sequence[Terms]]
     return tuple(found.values())
 
 
+def each_told(accesses: Iterable[LinearAccess]) -> tuple[LinearAccess, ...]:
+    """Accesses, of which those that data tell from one another are at places of their own: `T[X[i]]` and `T[X[i + 1]]` are two."""
+    found, seen = list[LinearAccess](), dict[tuple[object, ...], int]()
+    for access in accesses:
+        again = 0
+        if access.told:
+            key = access.buffer.name, key_of(access.terms), access.taps
+            again = seen[key] = seen.get(key, -1) + 1
+        found.append(access if not again else access._replace(taps=tuple(_further(tap, access.told[0], again) for tap in access.taps)))
+    return tuple(found)
+
+
+def _further(tap: tuple[int, ...], place: int, by: int) -> tuple[int, ...]:
+    return (*tap[:place], tap[place] + by, *tap[place + 1 :])
+
+
 def added(*parts: tuple[Terms, float]) -> Terms:
     """The sum of terms, each times a factor. One that begins again joins one that carries on: together they are one walk."""
     total: Terms = {}
