@@ -75,7 +75,8 @@ class ReverseComputeInline(Directive):
         last = self._last(nest, consumer, read)
         shared = self._shared(nest, written, own, last)
         chain = {part.loop for part in own}
-        if any(part != there for part, there in zip(read.index, last.index, strict=True) if followed(part, chain) is None):
+        fixed = [pair for pair in zip(read.index, last.index, strict=True) if followed(pair[0], chain) is None]
+        if not all(_is_same(nest, part, there, last) for part, there in fixed):
             raise self._refusal("TL-S303", f"it does not read what {last.stage!r} stores in the same iteration")
         at, nodes, completed = _places(read, last, chain), 0, dict(zip(last.buffers, last.values, strict=True))
         self._require_there(nest, written, last, shared, kept=_keeps_order(nest, [at.get(part.loop) for part in own], last, shared))
@@ -258,6 +259,14 @@ class ReverseComputeInline(Directive):
         where = left_out(nest, around, facts, list(zip(read.index, last.index, strict=True)))
         if where is not None:
             raise self._refusal("TL-S303", f"{read.buffer.name!r} is not stored for all of its elements ({where})")  # type: ignore[attr-defined]
+
+
+def _is_same(nest: Nest, part: Expr, there: Expr, last: Store) -> bool:
+    """Are two places the same wherever the operand is completed, as that of the one row that a strip has in each iteration?"""
+    if part == there:
+        return True
+    path = path_to(nest.body, lambda stmt: stmt is last)
+    return find(*place_facts(nest, [loop for loop in path if isinstance(loop, For)]), Compare("ne", part, there)) is None
 
 
 def _over_loops(nest: Nest, consumer: Store) -> Store:

@@ -115,9 +115,10 @@ class ProgramStrategy(ProgramStages):
     def _best_places(self, placements: Placements) -> Config:
         """The point that a search through sketches finds. The schedule is kept."""
         search = self._placed(placements)
-        best, whole = (placements.default(self._prefixes, point) for point in (search.default(), search.whole()))
+        found = search.default()
+        best, *others = (placements.default(self._prefixes, point) for point in (found, search.whole(), search.otherwise(found)))
         alone = replace(search, threads=1, most=math.inf, _known={})  # schedules are compared before threads share them
-        best, self._made["default"] = best_as_made(best, whole, alone.seconds, self._schedule, self.machine)
+        best, self._made["default"] = best_as_made(best, others, alone.seconds, self._schedule, self.machine)
         return best
 
     def _placed(self, placements: Placements) -> PlacementSearch:

@@ -68,10 +68,11 @@ def test_what_a_sketch_tells_is_trusted_and_else_the_faster_schedule_is_taken() 
         return known[config["point"]]
 
     truly = estimate(plain.nest, machine.core).seconds
-    assert best_as_made({"point": 0}, {"point": 1}, lambda _: truly, making, machine)[1] is plain
+    assert best_as_made({"point": 0}, [{"point": 1}], lambda _: truly, making, machine)[1] is plain
     assert made == [0], "where the sketch is near, nothing else is made"
-    assert best_as_made({"point": 0}, {"point": 1}, lambda _: truly / 2, making, machine) == ({"point": 1}, lanes)
-    assert best_as_made({"point": 1}, {"point": 0}, lambda _: 0.0, making, machine) == ({"point": 1}, lanes)
+    assert best_as_made({"point": 0}, [{"point": 1}], lambda _: truly / 2, making, machine) == ({"point": 1}, lanes)
+    assert best_as_made({"point": 1}, [{"point": 0}], lambda _: 0.0, making, machine) == ({"point": 1}, lanes)
+    assert best_as_made({"point": 0}, [{"point": 0}, {"point": 1}], lambda _: 0.0, making, machine) == ({"point": 1}, lanes)
 
 
 @pytest.mark.parametrize("n", [1, 7, 40])

@@ -140,3 +140,23 @@ def test_a_consumer_that_reads_what_it_has_stored_is_not_written_into_an_operand
     s.split("B.j", 2)
     s.reorder("B.j_i", "B.j_o")
     assert not s.can("reverse_compute_inline", "R")
+
+
+@pytest.mark.parametrize("slides", [False, True])
+def test_a_tile_of_the_one_row_that_a_strip_has_next_takes_its_consumer(slides: bool) -> None:
+    """`S[S.i - 4 * i_o - i_i, j]` of one `S.i`, which is the row of the consumer."""
+    x, k = tl.placeholder((12, 22), "int32", name="X"), tl.reduce_axis(3, name="k")
+    g = tl.compute((12, 22), lambda i, j: x[i, j] * 2 + 1, name="G")
+    sums = tl.compute((10, 20), lambda i, j: tl.sum(g[i + k, j + k], axis=k), name="S")
+    s = tl.Schedule(tl.compute((10, 20), lambda i, j: sums[i, j] * sums[i, j] + i, name="Y"))
+    kept, row = s.split("Y.i", 4, tail="peel")
+    s.compute_at("S", row)
+    s.compute_at("G", row)
+    if slides:
+        s.store_at("G", kept)
+    s.split("S.j", 8, tail="peel")
+    s.reorder("S.k", "S.j_i")
+    s.accumulate("S", at="S.j_o")
+    s.reverse_compute_inline("Y")
+    assert "S: int32" not in str(s)
+    judge(s)

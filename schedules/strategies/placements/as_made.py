@@ -1,12 +1,12 @@
-"""The best point of a search beside that with everything whole, as the schedules that they are.
+"""The best point of a search beside others, as the schedules that they are.
 
 A sketch knows the loops and accesses of a stage. What the steps of a schedule make of them it does not: conditions at the ends of strips,
-choices that lanes no longer decide. Whole stages have least of that.
+choices that lanes no longer decide, tiles of one row where strips slide. Whole stages have least of that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from tensorlang.schedules.model.estimate import estimate
@@ -20,13 +20,14 @@ TRUSTED: Final = 1.1
 
 
 def best_as_made(
-    best: Config, whole: Config, sketched: Callable[[Config], float], made: Callable[[Config], Schedule], machine: Processor
+    best: Config, others: Iterable[Config], sketched: Callable[[Config], float], made: Callable[[Config], Schedule], machine: Processor
 ) -> tuple[Config, Schedule]:
-    """The `best` point as `sketched`, or the one with everything `whole` where that is clearly faster as a schedule; and its schedule."""
+    """The `best` point as `sketched`, or one of the `others` where that is clearly faster as a schedule; and its schedule."""
     s = made(best)
     seconds = estimate(s.nest, machine.core).seconds
-    if seconds > TRUSTED * sketched(best) and whole != best:
-        other = made(whole)
-        if estimate(other.nest, machine.core).seconds < OTHER_WAY * seconds:
-            return whole, other
+    if seconds > TRUSTED * sketched(best):
+        for point in others:
+            other = made(point) if point != best else s
+            if (least := estimate(other.nest, machine.core).seconds) < OTHER_WAY * seconds:
+                best, s, seconds = point, other, least
     return best, s

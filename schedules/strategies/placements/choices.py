@@ -254,7 +254,7 @@ class Placements:
             for name in group.members:
                 if s.attempt(ComputeAt(name, at)):
                     moved.add(name)
-                    if group.slides:
+                    if group.slides and name not in plan.fused:  # of a tile nothing is kept for the next row
                         s.attempt(StoreAt(name, kept))
         return frozenset(moved)
 

@@ -87,6 +87,13 @@ class PlacementSearch:
         places = {f"{name}.at": FUSED if FUSED in own else WHOLE for name, own in self.placements.places.items()}
         return self.repaired({**self.placements.strips.none, **places})
 
+    def otherwise(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The same places in strips that do not slide, or that do, of the best size; itself where there are none."""
+        if "slides" not in config or STRIP not in config.values():
+            return dict(config)
+        cuts = (self.placements.strips.of(rows, slides=not config["slides"]) for rows in ROWS)
+        return min((self.repaired({**config, **cut}) for cut in cuts), key=self.seconds)
+
     def _preferred(self, config: Mapping[str, Any]) -> float:
         """What a point takes, and a little more where much is kept whole that strips would hold near."""
         whole = WHOLE in config.values() and STRIP not in config.values() and keep_much(self.placements.stages.values(), self.machine)
