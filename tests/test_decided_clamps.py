@@ -165,3 +165,16 @@ def test_a_choice_that_asks_what_is_asked_around_it_is_gone() -> None:
     other = np.where((np.arange(6) < 2) | (np.arange(9)[:, None] == 3), 1, known)
     inside = np.where(np.arange(9)[:, None] > 4, known * other, 2)
     np.testing.assert_array_equal(tl.build(z)(a, b), np.where(np.arange(6) < 2, known + 1, inside))
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_a_stage_behind_a_scan_knows_nothing_of_its_steps(steps: int) -> None:
+    """In a range of no steps everything holds."""
+    a, e, r = tl.placeholder((3,), name="a"), tl.placeholder((3,), name="e"), tl.reduce_axis(3, name="r")
+    state = tl.scan(lambda t, z: tl.compute((3,), lambda i: z[i] + a[i], name="n"), a, steps, keep="last", name="s")
+    v = tl.compute((1,), lambda y: tl.sum(e[tl.clamp(y + r - 1, 0, 4)], axis=r, where=e[r] != 1), name="v")
+    x, y = np.float32([-2.5, 0.25, 0.75]), np.float32([1, 2, 3])
+    kernel = tl.build((state, v))
+    got = kernel(a=y, e=x)
+    np.testing.assert_allclose(got[0], (1 + steps) * y)
+    np.testing.assert_allclose(got[1], [x[0] + x[0] + x[1]])

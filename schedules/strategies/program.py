@@ -15,6 +15,7 @@ from tensorlang.schedules.strategies.analysis.roles import roles_of
 from tensorlang.schedules.strategies.contractions.dot_products import dot_kernels
 from tensorlang.schedules.strategies.loops.aligned_rows import align_rows, read_around
 from tensorlang.schedules.strategies.loops.sharing import share_rest
+from tensorlang.schedules.strategies.loops.steps_in_rows import steps_in_rows
 from tensorlang.schedules.strategies.loops.unread import trim_unread
 from tensorlang.schedules.strategies.loops.whole_steps import part_whole_steps
 from tensorlang.schedules.strategies.meeting import KNOB as TOGETHER, meeting_that_pays, met
@@ -172,7 +173,7 @@ class ProgramStrategy(ProgramStages):
         )
         s = steps.appended(s, config, moved)
         align_rows(s, read_around(self._stages, self._tiles))
-        s = trim_unread(s, self.machine)
+        s = steps_in_rows(trim_unread(s, self.machine), self.machine, self.threads)
         part_whole_steps(s)
         return met(s, self.machine) if config.get(TOGETHER) else s
 

@@ -151,6 +151,7 @@ class ProgramLowering:
             if component not in direct:
                 label = name if len(scan.states) == 1 else f"{name}_{component}"
                 copies.append(self._copy(f"{label}.next" if scan.keep[component] == "last" else label, target, new, short(loop)))
+        del self.axes[scan.axis.name], self.spans[scan.axis.name]  # what follows is in no step, and there may be none
         return (*first, For(loop, ir.const(0), scan.axis.hi, block(*steps, *copies)), *last)
 
     def _copy(self, stage: str, target: TensorStorage, source: Tensor, taken: str = "", stored: TensorStorage | None = None) -> Stmt:
