@@ -173,7 +173,7 @@ def test_a_stage_behind_a_scan_knows_nothing_of_its_steps(steps: int) -> None:
     a, e, r = tl.placeholder((3,), name="a"), tl.placeholder((3,), name="e"), tl.reduce_axis(3, name="r")
     state = tl.scan(lambda t, z: tl.compute((3,), lambda i: z[i] + a[i], name="n"), a, steps, keep="last", name="s")
     v = tl.compute((1,), lambda y: tl.sum(e[tl.clamp(y + r - 1, 0, 4)], axis=r, where=e[r] != 1), name="v")
-    x, y = np.float32([-2.5, 0.25, 0.75]), np.float32([1, 2, 3])
+    x, y = np.array([[-2.5, 0.25, 0.75], [1, 2, 3]], "float32")
     kernel = tl.build((state, v))
     got = kernel(a=y, e=x)
     np.testing.assert_allclose(got[0], (1 + steps) * y)
