@@ -192,3 +192,17 @@ def test_a_contraction_of_which_few_strips_need_anything_is_placed_all_the_same(
     arrays = {"A": a, "B": b, "I": np.array([2, -1, 0], "int32"), "D": np.full(3, np.nan, "float32")}
     run_nest(s.nest, arrays, {"n": 3, "m": 4})
     np.testing.assert_allclose(arrays["D"], [(a @ b)[2, 2], 0, 0], rtol=1e-5, atol=1e-5)
+
+
+def test_what_sums_of_rows_and_columns_read_once_is_written_into_both() -> None:
+    """Second moments that are factored, as by Adafactor: a column's sum is a tile, but it reads each element once."""
+    g, r, c = tl.placeholder((500, 700), name="g"), tl.reduce_axis(500, name="r"), tl.reduce_axis(700, name="c")
+    squares = tl.compute((500, 700), lambda i, j: g[i, j] * g[i, j] + 1e-30, name="squares")
+    rows = tl.compute((500,), lambda i: tl.sum(squares[i, c], axis=c) / 700, name="rows")
+    columns = tl.compute((700,), lambda j: tl.sum(squares[r, j], axis=r) / 500, name="columns")
+    strategy = choose((rows, columns), target("znver4"), 1)
+    s = strategy.schedule(strategy.default)
+    assert "s.compute_inline('squares')" in repr(s)
+    x = np.random.default_rng(2).random((500, 700), "float32")
+    for got, axis in zip(tl.build(s)(x), (1, 0), strict=True):
+        np.testing.assert_allclose(got, (x.astype(float) ** 2).mean(axis), rtol=1e-5)

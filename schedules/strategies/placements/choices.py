@@ -16,8 +16,8 @@ from functools import partial
 from math import prod
 from typing import Any, Final
 
-from tensorlang.ir import Axis, For
-from tensorlang.ir.traverse import axes_of, depth
+from tensorlang.ir import Axis, For, Select
+from tensorlang.ir.traverse import axes_of, depth, walk
 from tensorlang.schedules.directives.compute_at import ComputeAt
 from tensorlang.schedules.directives.compute_inline import ComputeInline
 from tensorlang.schedules.directives.reorder import Reorder
@@ -28,7 +28,7 @@ from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.spaces.space import Space
-from tensorlang.schedules.strategies.analysis.fusion import DEEP, owner
+from tensorlang.schedules.strategies.analysis.fusion import DEEP, owner, reads_once
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, readers, size, tail_of, tensor_of
 from tensorlang.schedules.strategies.loops.phases import TOGETHER
 from tensorlang.schedules.strategies.loops.thread_loop import of_threads
@@ -105,7 +105,7 @@ class Placements:
                 continue
             if not all(isinstance(part, Axis) for part in info.store.index):  # a state of a scan
                 continue
-            packed = any(isinstance(rows.get(reader), PlacedContraction) for reader in found[name])  # operands are read again and again
+            packed = any(isinstance(rows.get(reader), PlacedContraction) and _is_reused(info, stages[reader]) for reader in found[name])
             small = depth(info.store.values[0]) < DEEP and _written_out(info, found[name], stages) <= MOST_READS
             inlines = not packed and not info.reduced and small and s.can("compute_inline", name)
             strips = all(reader in stages and _is_placeable(stages[reader], rows[reader]) for reader in found[name])
@@ -316,6 +316,13 @@ def _written_out(info: StageInfo, readers: tuple[str, ...], stages: Mapping[str,
     made = _made(info)
     uses = (sum(tensor_of(load).name in made for load in stages[reader].loads) for reader in readers if reader in stages)
     return max(uses, default=0) * len(info.loads)
+
+
+def _is_reused(info: StageInfo, reader: StageInfo) -> bool:
+    """Does a contraction read elements of what a stage makes again and again, as the sum of a column does not? Choices are made once."""
+    made = _made(info)
+    chooses = any(isinstance(node, Select) for value in info.store.values for node in walk(value))
+    return chooses or any(not reads_once(reader, load.index) for load in reader.loads if tensor_of(load).name in made)
 
 
 def _made(info: StageInfo) -> frozenset[str]:
