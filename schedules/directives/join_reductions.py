@@ -13,6 +13,7 @@
 
 What both read is read once, and what both compute of it is computed once. The joined reduction is the stage `second`, with its loops and
 at its place; what stands between the two and reads the first is computed after it. Each component is combined as before, in the same order.
+Storage reaches as far as both.
 
 Legal where each reduction stands in loops of its own that no directive has changed, over equal ranges, and combines into elements that are
 numbered alike, by the iterations of its outer loops or, of two scatters, by the same expressions; under no conditions (of `where=`, or of a

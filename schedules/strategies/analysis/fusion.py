@@ -86,9 +86,7 @@ def raise_contractions(s: Schedule, machine: Processor) -> Schedule:
             trial = s.copy()
             trial.apply(place)
             info = stage_named(trial.nest, name)
-            if any(
-                loop.loop in info.ragged.bounded for loop in info.outer
-            ):  # of each range that data tell the whole rectangle would be kept
+            if not info.ragged.bounded.isdisjoint(loop.loop for loop in info.outer):  # all that ranges of data are within would be kept
                 continue
             again = _times(info) < _times(stage_named(s.nest, name))
             if again or roles_of(info) or sliding(info) or overlaps(info) or _is_short(info, machine.lanes(info.widest)):

@@ -1,10 +1,11 @@
 """Reductions over the same ranges that read the same elements, computed in one pass.
 
 The forces on a body along three axes share a distance and its root; a sum and a sum of squares share a row. Apart, each reads and computes
-that again. Windows share the registers of one tile then, so that they are joined where the cost model says that this is faster: a weighted
-mean and its weights, of which each is an exponential. Scatters to the same places, as the least and the greatest of each group, are joined
-where it says so, too, whatever reads them: they share the way there, and the room of caches. Products stay apart: their operands are reused
-from registers, which several results would have to share.
+that again. One that stands in an expression, `0.5 * tl.sum(...)`, is computed before it then. Windows share the registers of one tile
+then, so that they are joined where the cost model says that this is faster: a weighted mean and its weights, of which each is an
+exponential. Scatters to the same places, as the least and the greatest of each group, are joined where it says so, too, whatever reads
+them: they share the way there, and the room of caches. Products stay apart: their operands are reused from registers, which several
+results would have to share.
 """
 
 from __future__ import annotations
