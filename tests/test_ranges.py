@@ -218,10 +218,10 @@ def test_code_generation_runs_over_the_range_and_not_over_its_hull() -> None:
     _, y = spmv(N, M, NNZ)
     s = tl.Schedule(y)
     plain = print_nest(lower(s.nest, target("native")))
-    assert "for j in range(maximum(int64(ptr[i]), 0), minimum(int64(ptr[i + 1]), nnz)):" in plain
+    assert "for j in range(maximum(0, int64(ptr[i])), minimum(int64(ptr[i + 1]), nnz)):" in plain
     s.vectorize(s.split("j", 16, tail="mask")[1])
     split = print_nest(lower(s.nest, target("native")))
-    assert "for j_o in range(maximum(0, maximum(int64(ptr[i]), 0) // 16), minimum((nnz + 15) // 16" in split
+    assert "for j_o in range(maximum(0, int64(ptr[i]) // 16), minimum((nnz + 15) // 16" in split
 
 
 def test_a_bound_is_not_read_where_a_condition_around_it_forbids() -> None:

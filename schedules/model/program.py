@@ -318,9 +318,9 @@ class _Reader:
         self.count += 1
         counted = Operations(self._axis, partial(self._access, reads=True, writes=False), self.made, self.numbering, self._bounds)
         guards = [cond for cond in self.guards if reads_data(cond)]
-        operations = counted.count((*guards, *store.values))
-        read, told = each_told(counted.reads.values()), [part for part in store.index if reads_data(part)]
-        operations += counted.count(told)
+        told = [part for part in store.index if reads_data(part)]
+        operations = counted.count((*guards, *store.values, *told))
+        read = each_told(counted.reads.values())
         work, kinds, combines = dict(counted.work), (counted.sums, counted.light), store.reducer is not None
         results = () if store.reducer is None else store.reducer.results
         plain = [result for value, result in zip(store.values, results, strict=False) if not _is_summed_product(value, result)]

@@ -178,7 +178,8 @@ def stiffness(elements: int, nodes: int) -> Any:
 
 
 def test_small_products_beside_other_stages_have_an_element_in_each_lane() -> None:
-    strategy = choose(stiffness(4000, 900), target("znver4"), 1)
+    """Where an instruction gathers what they look up; else lanes of rows take as long (1.03 to 1.07 of it on a Zen 4)."""
+    strategy = choose(stiffness(4000, 900), target("x86-64-v4"), 1)
     assert strategy.default["blocks"] == 16
     rng = np.random.default_rng(0)
     u, corners = rng.standard_normal(60).astype(np.float32), rng.integers(-3, 65, (301, 3)).astype(np.int32)
@@ -202,7 +203,7 @@ def test_pairs_beside_one_another_are_computed_where_they_are_read(place: str, s
         return table[k, c] + v * table[k + 1, c]
 
     pairs = tl.compute((h, w, 2), pair, name="pairs")
-    strategy: Any = choose(tl.compute((h, w), lambda i, j: pairs[i, j, 0] / pairs[i, j, 1], name="y"), target("native"), 1)
+    strategy: Any = choose(tl.compute((h, w), lambda i, j: pairs[i, j, 0] / pairs[i, j, 1], name="y"), target("x86-64-v4"), 1)
     assert isinstance(strategy._rows["pairs"], SideBySide)
     own = {"strip": strip, "pairs.blocks": strategy._rows["pairs"].lanes} if place == "strip" else {}
     point = strategy.space.complete({**strategy.default, "pairs.at": place, **own})
