@@ -15,11 +15,11 @@ the names of loops; and where the other one is before it, and nothing after that
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import Alloc, Block, Buffer, Expr, Load, Nest, Stmt, Store, allocate
-from tensorlang.ir.traverse import map_expressions, map_statements, read_in, rewrite, statements
+from tensorlang.ir import Alloc, Block, Buffer, Expr, Load, Nest, Stmt, Store
+from tensorlang.ir.traverse import map_expressions, map_statements, rewrite, statements
 from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.legality.accesses import touched
 from tensorlang.schedules.rewriting.copies import over, pruned
@@ -33,6 +33,7 @@ from tensorlang.schedules.rewriting.edit import (
     stores_of,
     without_alloc,
 )
+from tensorlang.schedules.rewriting.reaching import in_one_block
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,30 +100,14 @@ class Reuse(Directive):
 
     def _without(self, nest: Nest, given: Mapping[str, Buffer]) -> Stmt:
         """The statements of the nest without those of the stage, and with the storage of the other one where both are read."""
-        body: Stmt | None = nest.body
+        body: Stmt | None = in_one_block(nest.body, [f"{stage}{part}" for stage in (self.stage, self.other) for part in ("", ".init")])
         for stage in (f"{self.stage}.init", self.stage):
             body = None if body is None else remove(body, lambda store, stage=stage: store.stage == stage, stage)  # type: ignore[misc]
         assert body is not None
         for name in given:
             storage = next(buffer for part in statements(body) if isinstance(part, Alloc) for buffer in part.buffers if buffer.name == name)
             body = without_alloc(body, storage)
-        body = map_expressions(body, lambda expr: _reading(expr, given))
-        wanted = {buffer.name for buffer in given.values()} & allocated_names(body)
-        if not _is_visible(replace(nest, body=body), wanted):  # it stands in no loops, and so does its storage
-            for buffer in given.values():
-                body = without_alloc(body, buffer)
-            body = allocate(given.values(), body)
-        return body
-
-
-def _is_visible(nest: Nest, wanted: Collection[str]) -> bool:
-    """Is each tensor read where there is storage for it?"""
-    for store in stores(nest.body):
-        read = {name for value in (*store.values, *store.index) for name in read_in(value)}.intersection(wanted)
-        around = (part for part in path_to_store(nest, store) if isinstance(part, Alloc))
-        if not read <= {buffer.name for part in around for buffer in part.buffers}:
-            return False
-    return True
+        return map_expressions(body, lambda expr: _reading(expr, given))
 
 
 def _reading(expr: Expr, given: Mapping[str, Buffer]) -> Expr:

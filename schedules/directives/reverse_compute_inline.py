@@ -39,6 +39,7 @@ from tensorlang.schedules.rewriting.copies import pruned
 from tensorlang.schedules.rewriting.edit import (
     edit_stores,
     extent_of,
+    loops_on,
     path_to,
     path_to_store,
     remove,
@@ -263,10 +264,8 @@ class ReverseComputeInline(Directive):
 
 def _is_same(nest: Nest, part: Expr, there: Expr, last: Store) -> bool:
     """Are two places the same wherever the operand is completed, as that of the one row that a strip has in each iteration?"""
-    if part == there:
-        return True
-    path = path_to(nest.body, lambda stmt: stmt is last)
-    return find(*place_facts(nest, [loop for loop in path if isinstance(loop, For)]), Compare("ne", part, there)) is None
+    loops = loops_on(path_to_store(nest, last))
+    return part == there or find(*place_facts(nest, loops), Compare("ne", part, there)) is None
 
 
 def _over_loops(nest: Nest, consumer: Store) -> Store:

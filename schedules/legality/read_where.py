@@ -63,7 +63,11 @@ def read_where(nest: Nest, buffer: Buffer, found: Sequence[Access], turns: Turns
     behind = [read for read in reads if turns.loop not in read.loops and read.position > last]
 
     def kept(forms: Forms) -> Forms:
-        return {terms: constant for terms, constant in forms.items() if all(_holds(nest, terms, constant, read, turns) for read in behind)}
+        return {
+            terms: constant
+            for terms, constant in forms.items()
+            if all(_holds(nest, Linear(constant, dict(terms)), read, turns) for read in behind)
+        }
 
     forms = kept(common([_of_later_read(nest, read, around, turns) for read in later]))
     return _inductive(nest, buffer, later, kept(_chosen(nest, buffer, around, turns)), turns) | forms
@@ -114,80 +118,72 @@ def _chosen(nest: Nest, buffer: Buffer, around: frozenset[str], turns: Turns) ->
     result: Forms = {}
     for store in stores(turns.loop.body):
         if buffer in store.buffers:
-            names = [loop.loop for loop in loops_on(path_to_store(nest, store))]
-            index = [linear(expand(nest, part, names)) for part in store.index]
             choices = dict.fromkeys(part.cond for value in store.values for part in walk(value) if isinstance(part, Select))
-            for condition in (side for choice in choices for side in (choice, negated(choice))):
-                for terms, constant in orders(nest, condition, names).items():
-                    form = _of_element(nest, Linear(constant, dict(terms)), index, around | {turns.loop.loop})
-                    if form is not None:
-                        _add(result, form)
+            sides = [side for choice in choices for side in (choice, negated(choice))]
+            found = _over_coordinates(nest, sides, store.index, loops_on(path_to_store(nest, store)), around | {turns.loop.loop})
+            for terms, constant in found.items():
+                _add(result, Linear(constant, dict(terms)))
     return result
 
 
 def _inductive(nest: Nest, buffer: Buffer, reads: Sequence[Access], forms: Forms, turns: Turns) -> Forms:
     """Those of the forms that hold at all that steps read for elements of which they hold."""
     made = {id(store): store for store in stores(turns.loop.body)}
-    while forms:
+    while True:
         kept = {
-            key: value
-            for key, value in forms.items()
-            if all(_is_kept(nest, buffer, (key, value), forms, read, made, turns) for read in reads)
+            terms: constant
+            for terms, constant in forms.items()
+            if all(_is_kept(nest, buffer, Linear(constant, dict(terms)), forms, read, made, turns) for read in reads)
         }
         if len(kept) == len(forms):
-            break
-        forms = dict(kept)
-    return forms
+            return kept
+        forms = kept
 
 
-def _is_kept(
-    nest: Nest,
-    buffer: Buffer,
-    form: tuple[frozenset[tuple[Expr, int]], int],
-    needed: Forms,
-    read: Access,
-    made: Mapping[int, Store],
-    turns: Turns,
-) -> bool:
+def _is_kept(nest: Nest, buffer: Buffer, form: Linear, needed: Forms, read: Access, made: Mapping[int, Store], turns: Turns) -> bool:
     """Is a form below 0 of what an earlier step wrote and a statement reads, where what this one makes is `needed`?"""
     later, store = copies_apart(turns.place, read.index[0]), made.get(read.source)
     if not later or store is None:
         return False
     at = written_where(nest, needed, store, read.loops) if store.buffers == (buffer,) else {}
     used = [Compare("lt", expression(Linear(constant, dict(terms))), const(0)) for terms, constant in at.items()]
-    before = _at(nest, form, read).plus(Linear(-dict(form[0]).get(Axis(turns.loop.loop), 0) * later))
-    asked = [condition for condition in read.conditions if not reads_data(condition)]
-    return find(*place_facts(nest, read.loops, asked), *used, Compare("ge", expression(before), const(0))) is None
+    before = form.plus(Linear(-form.terms.get(Axis(turns.loop.loop), 0) * later))
+    return _is_below(nest, before, read, used)
 
 
-def _at(nest: Nest, form: tuple[frozenset[tuple[Expr, int]], int], read: Access) -> Linear:
-    """A form at the element that is read."""
-    names = [loop.loop for loop in read.loops]
-    result = Linear(form[1])
-    for atom, factor in form[0]:
-        place = next((place for place in range(len(read.index)) if atom == coordinate(place)), None)
-        result = result.plus(Linear(0, {atom: 1}) if place is None else linear(expand(nest, read.index[place], names)), factor)
-    return result
-
-
-def _holds(nest: Nest, terms: frozenset[tuple[Expr, int]], constant: int, read: Access, turns: Turns) -> bool:
+def _holds(nest: Nest, form: Linear, read: Access, turns: Turns) -> bool:
     """Is a form below 0 at a read that comes behind all steps, of what the last ones wrote?"""
-    form, step = _at(nest, (terms, constant), read), Axis(turns.loop.loop)
+    step = Axis(turns.loop.loop)
     written = (Compare("ge", step, Binary("sub", turns.loop.hi, const(turns.copies))), Compare("lt", step, turns.loop.hi))
+    return _is_below(nest, form, read, written)
+
+
+def _is_below(nest: Nest, form: Linear, read: Access, facts: Iterable[Expr]) -> bool:
+    """Is a form below 0 at the element that is read, wherever `facts` hold?"""
+    at = expression(_put(form, _coordinates(nest, read.index, read.loops)))
     asked = [condition for condition in read.conditions if not reads_data(condition)]
-    return find(*place_facts(nest, read.loops, asked), *written, Compare("ge", expression(form), const(0))) is None
+    return find(*place_facts(nest, read.loops, asked), *facts, Compare("ge", at, const(0))) is None
 
 
 def written_where(nest: Nest, forms: Forms, store: Store, around: Sequence[For]) -> Forms:
     """The forms of an element, at the one that a statement inside the loops `around` writes: over these loops."""
-    names = [loop.loop for loop in around]
-    at: dict[Expr, Linear] = {coordinate(place): linear(expand(nest, part, names)) for place, part in enumerate(store.index)}
-    result: Forms = {}
+    at, result = _coordinates(nest, store.index, around), Forms()
     for terms, constant in forms.items():
-        form = Linear(constant)
-        for atom, factor in terms:
-            form = form.plus(at.get(atom, Linear(0, {atom: 1})), factor)
-        _add(result, form)
+        _add(result, _put(Linear(constant, dict(terms)), at))
+    return result
+
+
+def _coordinates(nest: Nest, index: Sequence[Expr], loops: Sequence[For]) -> dict[Expr, Linear]:
+    """What each coordinate of the element at an index is, over loops."""
+    names = [loop.loop for loop in loops]
+    return {coordinate(place): linear(expand(nest, part, names)) for place, part in enumerate(index)}
+
+
+def _put(form: Linear, at: Mapping[Expr, Linear]) -> Linear:
+    """A form with what coordinates are in their place."""
+    result = Linear(form.constant)
+    for atom, factor in form.terms.items():
+        result = result.plus(at.get(atom, Linear(0, {atom: 1})), factor)
     return result
 
 
@@ -212,12 +208,16 @@ def coordinate(place: int) -> Axis:
 
 
 def _of_read(nest: Nest, read: Access, around: frozenset[str]) -> Forms:
-    names = [loop.loop for loop in read.loops]
-    index = [linear(expand(nest, part, names)) for part in read.index]
-    found: Forms = {}
-    for condition in read.conditions:
+    return _over_coordinates(nest, read.conditions, read.index, read.loops, around)
+
+
+def _over_coordinates(nest: Nest, conditions: Iterable[Expr], index: Sequence[Expr], loops: Sequence[For], around: frozenset[str]) -> Forms:
+    """The orders among conditions inside loops, over the coordinates of the element at an index and the loops `around` its storage."""
+    names = [loop.loop for loop in loops]
+    at, found = [*_coordinates(nest, index, loops).values()], Forms()
+    for condition in conditions:
         for terms, constant in orders(nest, condition, names).items():
-            form = _of_element(nest, Linear(constant, dict(terms)), index, around)
+            form = _of_element(nest, Linear(constant, dict(terms)), at, around)
             if form is not None:
                 _add(found, form)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.schedule import Schedule
@@ -117,7 +118,8 @@ class ProgramStrategy(ProgramStages):
         """The point that a search through sketches finds. The schedule is kept."""
         search = self._placed(placements)
         found = search.default()
-        best, *others = (placements.default(self._prefixes, point) for point in (found, search.whole(), search.otherwise(found)))
+        best = placements.default(self._prefixes, found)
+        others = (placements.default(self._prefixes, point()) for point in (search.whole, partial(search.otherwise, found)))
         alone = replace(search, threads=1, most=math.inf, _known={})  # schedules are compared before threads share them
         best, self._made["default"] = best_as_made(best, others, alone.seconds, self._schedule, self.machine)
         return best

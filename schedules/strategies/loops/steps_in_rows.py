@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final
 
 from tensorlang.ir import Alloc, Binary, Block, For, Nest, Stmt
@@ -44,9 +45,10 @@ def steps_in_rows(s: Schedule, machine: Processor, threads: int) -> Schedule:
         far = sum(seconds for level, seconds in whole.shares.items() if level not in NEAR)
         if far < (1 - WORTH) * whole.seconds:
             break
-        tried = [(estimate(trial.nest, machine.core).seconds, size, trial) for size, trial in _in_blocks(s, steps, rows, threads)]
-        if tried and min(tried, key=lambda one: one[:2])[0] < WORTH * whole.seconds:
-            s = min(tried, key=lambda one: one[:2])[2]
+        tried = ((estimate(trial.nest, machine.core).seconds, trial) for trial in _in_blocks(s, steps, rows, threads))
+        seconds, best = min(tried, key=itemgetter(0), default=(whole.seconds, s))
+        if seconds < WORTH * whole.seconds:
+            s = best
     return s
 
 
@@ -78,8 +80,8 @@ def _parts(stmt: Stmt) -> list[Stmt]:
             return [stmt]
 
 
-def _in_blocks(s: Schedule, steps: str, rows: Sequence[For], threads: int) -> Iterator[tuple[int, Schedule]]:
-    """The ways to run the steps in blocks of so many rows, as far as they are legal; a legal size says that others are."""
+def _in_blocks(s: Schedule, steps: str, rows: Sequence[For], threads: int) -> Iterator[Schedule]:
+    """The ways to run the steps in blocks of rows, smaller ones first, as far as they are legal: one that is not says that none is."""
     serial = _without_threads(s, [row.loop for row in rows])
     extent = literal_extent(rows[0]) or 0
     for size in BLOCKS:
@@ -89,16 +91,15 @@ def _in_blocks(s: Schedule, steps: str, rows: Sequence[For], threads: int) -> It
         names = [row.loop for row in rows]
         if size > 1:
             splits = [Split(name, size, "peel") for name in names]
-            if not all(trial.attempt(split) for split in splits):
+            if not all(map(trial.attempt, splits)):
                 return
             names = [split.made()[0] for split in splits]
-        if not all(trial.attempt(FuseLoops(one, other)) for one, other in pairwise(names)) or not trial.attempt(
-            Reorder((names[-1], steps))
-        ):
+        turned = (*(FuseLoops(one, other) for one, other in pairwise(names)), Reorder((names[-1], steps)))
+        if not all(map(trial.attempt, turned)):
             return
-        if len(serial.directives) < len(s.directives):
+        if any(row.kind == "parallel" for row in rows):
             trial.attempt(Parallel(names[-1]))
-        yield size, trial
+        yield trial
 
 
 def _without_threads(s: Schedule, loops: Sequence[str]) -> Schedule | None:

@@ -27,7 +27,9 @@ def best_as_made(
     seconds = estimate(s.nest, machine.core).seconds
     if seconds > TRUSTED * sketched(best):
         for point in others:
-            other = made(point) if point != best else s
+            if point == best:
+                continue
+            other = made(point)
             if (least := estimate(other.nest, machine.core).seconds) < OTHER_WAY * seconds:
                 best, s, seconds = point, other, least
     return best, s

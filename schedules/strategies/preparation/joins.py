@@ -46,8 +46,8 @@ def join_reductions(s: Schedule, machine: Processor) -> Schedule:
     if len(found) < 2:
         return s
     inside = _inside(s, found)
-    apart = _before(s, inside)
-    for first, second in _pairs([info for info in _candidates(apart) if not _is_judged(info) and len(info.store.buffers) == 1]):
+    apart = _candidates(_before(s, inside)) if inside else found
+    for first, second in _pairs([info for info in apart if not _is_judged(info) and len(info.store.buffers) == 1]):
         trial = _before(s, {name: around for name, around in inside.items() if name in (first, second)})
         s = trial if trial.attempt(JoinReductions(first, second)) else s
     joined: Schedule | None = s

@@ -240,9 +240,14 @@ class RowVectors:
             config[f"{prefix}parallel"] = "outer" if self.shared else "none"
         return config
 
+    @property
+    def _loses_digits(self) -> bool:
+        """Does each lane add up parts of a sum that is rounded, of no range that data tell?"""
+        return self.reduces and rounds(self.stage.store) and not self._sums_ranges
+
     def _long(self, lanes: int) -> bool:
         """Is this a sum whose lanes would add up more than a block?"""
-        if not (self.reduces and rounds(self.stage.store)) or self._sums_ranges:
+        if not self._loses_digits:
             return False
         extents = [literal_extent(loop) for loop in self.stage.reduced]
         return None in extents or prod(extent or 0 for extent in extents) > BLOCK * lanes
@@ -289,7 +294,7 @@ class RowVectors:
             outermost = lanes if outermost in joined else outermost
             if in_turn := self._may_meet(s, lanes, width):
                 width = IN_TURN * config[f"{prefix}vectors"]
-            long = self.blocks and self.reduces and not self._sums_ranges and rounds(self.stage.store)
+            long = self.blocks and self._loses_digits
             partial = f"{self.stage.store.buffers[0].name}_rf"
             reading = partial if long and self._sum_in_lanes(s, width) else self.stage.name
             if reading != partial:
