@@ -129,14 +129,14 @@ def _apart_or_in_one_pass(strategy: ProgramStrategy) -> ProgramStrategy | Altern
     """A strategy with the other way to go through rows of results."""
     joined = strategy.simplified.in_one_pass
     if joined is None:
-        return _read_or_placed(strategy)
+        return read_or_placed(strategy)
 
     def pass_pays(apart: PreparedStrategy, passed: PreparedStrategy) -> bool:
         """Threads are no part of what the model is asked: what they share is not given up for what one has to do alone."""
         alone = strategy.threads > 1 and _has_threads(apart) and not _has_threads(passed)
         return not alone and modelled(passed) < OTHER_WAY * modelled(apart)
 
-    return _either("results", ("apart", "in_one_pass"), strategy, joined, _read_or_placed, pass_pays)
+    return _either("results", ("apart", "in_one_pass"), strategy, joined, read_or_placed, pass_pays)
 
 
 def _either(
@@ -158,7 +158,7 @@ def _has_threads(strategy: PreparedStrategy) -> bool:
     return any(loop.kind == "parallel" for loop in loops(strategy.schedule(strategy.default).nest.body))
 
 
-def _read_or_placed(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
+def read_or_placed(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
     """A strategy with the other way to read an image, to keep intermediates or to place stages."""
     unfolded = strategy.unfolded
     if unfolded is not None:

@@ -26,7 +26,7 @@ from tensorlang.schedules.directives.specialize import assumed
 from tensorlang.schedules.rewriting.edit import literal_extent, stores_within
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config, Space
-from tensorlang.schedules.strategies.alternatives import Alternatives, Way, alternatives, modelled
+from tensorlang.schedules.strategies.alternatives import Alternatives, Way, alternatives, modelled, read_or_placed
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.schedules.strategies.preparation.simplified import Simplified
@@ -89,12 +89,12 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Expected:
-    """The strategy of a program that fulfils an expectation, for one of which it is not known; `usual` schedules what is refused."""
+    """The strategy of a program that fulfils an expectation, for one of which it is not known; `elsewhere` is that of the other version."""
 
     program: LoweredProgram
     expectation: Expectation
     inner: ProgramStrategy | Alternatives
-    usual: ProgramStrategy | Alternatives
+    elsewhere: ProgramStrategy | Alternatives
 
     @property
     def name(self) -> str:
@@ -128,7 +128,7 @@ class Expected:
 
     @cached_property
     def _elsewhere(self) -> Schedule:
-        return self.usual.schedule(self.usual.default)
+        return self.elsewhere.schedule(self.elsewhere.default)
 
 
 def _places(values: tuple[Expr, ...], tables: Mapping[str, npt.NDArray[Any]]) -> Iterator[tuple[str, Load]]:
@@ -146,13 +146,18 @@ def _equations(name: str, array: npt.NDArray[Any]) -> Iterator[str]:
 
 
 def unranged(program: LoweredProgram, machine: Processor, threads: int, constants: frozenset[str]) -> ProgramStrategy | Alternatives:
-    """The strategy of a program whose sizes are planned for as they are, with what its tables hold where indices go through them."""
-    usual = alternatives(ProgramStrategy(Simplified(program, machine, threads), constants))
+    """The strategy of a program whose sizes are planned for as they are, with what its tables hold where indices go through them.
+
+    What runs for other tables, and what expecting them is compared with, keeps the layouts, reductions and results that are written: the
+    other ways, each of them a whole plan, are asked for only where nothing is expected.
+    """
+    written = ProgramStrategy(Simplified(program, machine, threads), constants)
     expectation = Expectation.of(program)
     fulfilled = None if expectation is None else expectation.fulfilled(program)
     if expectation is None or fulfilled is None:
-        return usual
+        return alternatives(written)
     inner = alternatives(ProgramStrategy(Simplified(fulfilled, machine, threads), constants))
-    expected = Expected(program, expectation, inner, usual)
-    ways = Way("read", lambda: usual), Way("expected", lambda: expected)
-    return Alternatives("tables", *ways, lambda: modelled(expected) < OTHER_WAY * modelled(usual))
+    elsewhere = read_or_placed(written)
+    expected = Expected(program, expectation, inner, elsewhere)
+    ways = Way("read", lambda: alternatives(written)), Way("expected", lambda: expected)
+    return Alternatives("tables", *ways, lambda: modelled(expected) < OTHER_WAY * modelled(elsewhere))

@@ -12,6 +12,7 @@ islpy is loaded on use: it costs import time, and most definitions are decided b
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 MAX_OPERATIONS: Final = 500_000
+_VARIABLE: Final = re.compile(r"\b[vh]\d+\b")
+"""A variable of a formula, or a helper."""
 Image: TypeAlias = tuple[Sequence[Expr], Sequence[tuple[Expr, Expr]]]
 """Facts of points, and pairs of which these points cover what they make equal."""
 
@@ -74,9 +77,38 @@ def find(*conditions: Expr, exact: Iterable[Expr] = ()) -> dict[Expr, int] | Non
 
 
 def _sample(formula: Formula, parts: list[str]) -> dict[Expr, int] | None:
-    space = ", ".join(formula.variables.values())
-    point = _point_of(f"{{ [{space}] : {_exists(formula.helpers, [*parts, *formula.constraints])} }}")
-    return None if point is None else dict(zip(formula.variables, point, strict=False))
+    """A point of all parts and constraints, of those that share no variable each by itself: they are smaller, and asked again."""
+    found: dict[str, int] = {}
+    known = True
+    for names, joint in _independent([*parts, *formula.constraints]):
+        space, helpers = ([name for name in names if name[0] == kind] for kind in "vh")
+        numbered = {name: f"{name[0]}{place}" for place, name in enumerate(names)}
+        text = f"{{ [{', '.join(space)}] : {_exists(helpers, joint)} }}"
+        point = _point_of(_VARIABLE.sub(lambda name: numbered[name[0]], text))  # noqa: B023 - called at once
+        if point is None:
+            return None
+        known = known and len(point) == len(space)
+        found |= zip(space, point, strict=False)
+    return {expr: found.get(name, 0) for expr, name in formula.variables.items()} if known else {}
+
+
+def _independent(parts: Iterable[str]) -> Iterable[tuple[list[str], list[str]]]:
+    """The parts in groups that have no variable in common, each with its variables, in the order of their first."""
+    groups: list[tuple[dict[str, None], list[str]]] = []
+    for part in parts:
+        names = dict.fromkeys(_VARIABLE.findall(part))
+        met = [group for group in groups if not names.keys().isdisjoint(group[0])]
+        if not met:
+            groups.append((names, [part]))
+            continue
+        first, *others = met
+        for group in others:
+            first[0].update(group[0])
+            first[1].extend(group[1])
+            groups.remove(group)
+        first[0].update(names)
+        first[1].append(part)
+    return [(list(names), joint) for names, joint in groups]
 
 
 @lru_cache(maxsize=4096)
