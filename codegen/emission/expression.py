@@ -30,6 +30,8 @@ from tensorlang.system.identity import Identity
 
 _STEP: Final = 1 << 12
 """Coefficients in comparisons with lanes stay below: their sums fit 32 bits, and no index wraps."""
+DEAR: Final = 16
+"""Elements that are gathered, each of them in a cycle or two, for which a branch that is mispredicted is put up with, at 15 to 20."""
 
 
 def value(frame: Frame, expr: ir.Expr) -> Value:
@@ -61,9 +63,22 @@ def _operands(frame: Frame, node: ir.Expr) -> tuple[ir.Expr, ...]:
 
 
 def _chooses_apart(frame: Frame, node: ir.Select) -> bool:
-    """Is each side emitted by itself: under a mask where it reads what may not exist, as a branch where all lanes take the same side?"""
+    """Is each side emitted by itself: under a mask where it reads what may not exist, or behind a branch?
+
+    All lanes may take the same side: they do where the condition is one for all of them, and a side that is dear is worth asking.
+    """
     read = max(_reads(frame, node.yes), _reads(frame, node.no))
-    return read is Read.UNSURE or (read is Read.SURE and not lanes_of(frame.memo[id(node.cond)]))
+    if read is not Read.SURE:
+        return read is Read.UNSURE
+    return not lanes_of(frame.memo[id(node.cond)]) or _is_dear(frame, node, node.yes) or _is_dear(frame, node, node.no)
+
+
+def _is_dear(frame: Frame, node: ir.Select, side: ir.Expr) -> bool:
+    """Does a side of a choice by data gather so many elements that a branch around it may be mispredicted?"""
+    if not reads_data(node.cond):
+        return False
+    gathers = {id(load): load for load in loads_of(side) if frame.lane_axis in axes_of(load) and any(map(reads_data, load.index))}
+    return frame.lanes * len(gathers) >= DEAR
 
 
 def _reads(frame: Frame, expr: ir.Expr) -> Read:
@@ -192,13 +207,26 @@ def _select(frame: Frame, node: ir.Select) -> Value:
     if not lanes_of(cond):
         return _branches(frame, node, cond)
     zero = _is_zero(node.no) and isinstance(node.yes, ir.Load) and _is_zero_where_off(frame, node.yes)
-    with frame.masked(both(builder, frame.mask, cond)):
-        yes = value(frame, node.yes)
+    yes = _side(frame, node, node.yes, cond)
     if zero:
         return yes
-    with frame.masked(both(builder, frame.mask, unary(builder, "not", BOOL, cond))):
-        no = value(frame, node.no)
-    return choose(frame, cond, yes, no)
+    return choose(frame, cond, yes, _side(frame, node, node.no, unary(builder, "not", BOOL, cond)))
+
+
+def _side(frame: Frame, node: ir.Select, side: ir.Expr, chosen: Value) -> Value:
+    """A side of a choice in the lanes that take it; what is dear is skipped where none does."""
+    builder = frame.builder
+    with frame.masked(both(builder, frame.mask, chosen)):
+        if not _is_dear(frame, node, side):
+            return value(frame, side)
+        assert frame.mask is not None
+        before = builder.block
+        with builder.if_then(any_lane(builder, frame.mask)), frame.scope():
+            found, inside = value(frame, side), builder.block
+    result = builder.phi(found.type)
+    result.add_incoming(found, inside)
+    result.add_incoming(filled(found.type, 0), before)
+    return result
 
 
 def _is_zero(node: ir.Expr) -> bool:

@@ -96,8 +96,10 @@ def load(builder: Builder, target: Target, access: VectorAccess, mask: Value | N
     return builder.icmp_unsigned("!=", value, filled(value.type, 0)) if dtype == BOOL else value
 
 
-def store(builder: Builder, target: Target, access: VectorAccess, value: Value, mask: Value | None) -> None:
-    """Write the lanes that are on."""
+def store(
+    builder: Builder, target: Target, access: VectorAccess, value: Value, mask: Value | None, *, read_again: bool = False
+) -> None:
+    """Write the lanes that are on. What is `read_again` soon is written by stores that touch nothing else."""
     dtype, element, align = access.place.dtype, in_memory(access.place.dtype), access.place.dtype.bytes
     if dtype == BOOL:
         value = builder.zext(value, shaped(element, lanes_of(value)))
@@ -115,7 +117,7 @@ def store(builder: Builder, target: Target, access: VectorAccess, value: Value, 
     if access.step in (1, -1):
         if mask is None:
             builder.store(value, base, align=align)
-        elif first := _leading(target, mask):
+        elif first := _leading(target, mask, read_again=read_again):
             store_parts(builder, dtype, base, value, pieces(first))
         else:
             wide = contiguous.widened(target, mask, 8 * align)
@@ -130,13 +132,15 @@ def store(builder: Builder, target: Target, access: VectorAccess, value: Value, 
         intrinsic(builder, "masked.scatter", VOID, [value, places, mask], [value.type, places.type], align={1: align})
 
 
-def _leading(target: Target, mask: Value) -> int:
-    """How many lanes are on where these are known to be the first ones, and the target has no registers for masks; else 0.
+def _leading(target: Target, mask: Value, *, read_again: bool) -> int:
+    """How many lanes are on where these are known to be the first ones, and are better written by stores of their own; else 0.
 
-    Without such registers a masked store takes some forty steps on processors of AMD, and one for each lane on Arm's; what a row of
-    unknown alignment leaves over is a store of four lanes, one of two and one of one.
+    Without registers for masks a masked store takes some forty steps on processors of AMD, and one for each lane on Arm's; what a row of
+    unknown alignment leaves over is a store of four lanes, one of two and one of one. With them the lanes that are off belong to a store
+    all the same where a load looks for what was written before it: of a row that is updated the next row waits, some twenty cycles, until
+    the store has left for the cache.
     """
-    return 0 if target.has_masks else leading(mask, lanes_of(mask))
+    return leading(mask, lanes_of(mask)) if read_again or not target.has_masks else 0
 
 
 def store_parts(builder: Builder, dtype: DType, base: Value, value: Value, parts: Iterable[tuple[int, int]]) -> None:

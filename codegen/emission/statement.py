@@ -172,6 +172,8 @@ def _last_lane(frame: Frame, new: Value) -> Value:
 
 
 def _write(frame: Frame, stmt: ir.Store, accesses: list[VectorAccess], values: list[Value]) -> None:
+    written = {buffer.name for buffer in stmt.buffers}
+    read_again = stmt.reducer is not None or any(getattr(load.buffer, "name", "") in written for part in stmt.values for load in loads_of(part))
     for access, new in zip(accesses, values, strict=True):
         if transpose.defers(frame, access) and frame.deferred is not None:
             frame.deferred.append(transpose.pending(frame, stmt, access, new))
@@ -179,7 +181,7 @@ def _write(frame: Frame, stmt: ir.Store, accesses: list[VectorAccess], values: l
             frame.streamed = True
             streaming.stream(frame.builder, access, new)
         else:
-            memory.store(frame.builder, frame.target, access, new, frame.mask)
+            memory.store(frame.builder, frame.target, access, new, frame.mask, read_again=read_again)
 
 
 def _values(frame: Frame, stmt: ir.Store, accesses: list[VectorAccess]) -> list[Value]:

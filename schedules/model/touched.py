@@ -65,8 +65,11 @@ def evict(rows: int, apart: int, machine: Machine) -> bool:
 
 
 def is_woven(rows: int) -> bool:
-    """Are rows that fill what lies between their lanes put together to whole vectors, which are stored one after the other?"""
-    return rows <= MOST_WOVEN or rows & (rows - 1) == 0
+    """Are rows that fill what lies between their lanes put together to whole vectors, which are stored one after the other?
+
+    Where a condition leaves no element, there are no rows.
+    """
+    return 1 < rows <= MOST_WOVEN or (rows > 1 and rows & (rows - 1) == 0)
 
 
 def interleaving(rows: int) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from math import gcd, prod
 
+from tensorlang.algebra.bounds import Ranges, conjuncts, values
 from tensorlang.ir import Axis, Binary, Buffer, Call, Const, Dim, Expr, For, If, Load, Nest, Store, Tail
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.integers import ASSUMED_EXTENT
@@ -99,7 +100,15 @@ class StageInfo:
     @property
     def is_idle(self) -> bool:
         """Does it never run, as far as literals and the bounds of dims tell?"""
-        return self.turns == 0 or self.written() == 0
+        return self.turns == 0 or self.written() == 0 or self._asks_in_vain
+
+    @cached_property
+    def _asks_in_vain(self) -> bool:
+        """Is there something asked that no iteration fulfils, as `t >= n` of `t < n`?"""
+        bounds = ((loop.loop, loop.lo, loop.hi) for loop in (*self.around, *self.loops))
+        literal = ((name, lo.value, hi.value) for name, lo, hi in bounds if isinstance(lo, Const) and isinstance(hi, Const))
+        within: Ranges = {Axis(name): (int(lo), int(hi) - 1) for name, lo, hi in literal}
+        return any(values(part, within) == (0, 0) for part in conjuncts(self.asked))
 
     @property
     def widest(self) -> DType:
