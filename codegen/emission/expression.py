@@ -30,8 +30,8 @@ from tensorlang.system.identity import Identity
 
 _STEP: Final = 1 << 12
 """Coefficients in comparisons with lanes stay below: their sums fit 32 bits, and no index wraps."""
-DEAR: Final = 16
-"""Elements that are gathered, each of them in a cycle or two, for which a branch that is mispredicted is put up with, at 15 to 20."""
+DEAR: Final = 48
+"""Elements that are taken one by one, each in a cycle or so, of which a branch that is mispredicted takes a third, at 15 to 20 cycles."""
 
 
 def value(frame: Frame, expr: ir.Expr) -> Value:
@@ -75,10 +75,13 @@ def _chooses_apart(frame: Frame, node: ir.Select) -> bool:
 
 def _is_dear(frame: Frame, node: ir.Select, side: ir.Expr) -> bool:
     """Does a side of a choice by data gather so many elements that a branch around it may be mispredicted?"""
-    if not reads_data(node.cond):
-        return False
-    gathers = {id(load): load for load in loads_of(side) if frame.lane_axis in axes_of(load) and any(map(reads_data, load.index))}
-    return frame.lanes * len(gathers) >= DEAR
+    return reads_data(node.cond) and gathered(frame, side) >= DEAR
+
+
+def gathered(frame: Frame, *exprs: ir.Expr) -> int:
+    """How many elements expressions take in a vector at places that data tell."""
+    found = {load for expr in exprs for load in nodes(expr) if isinstance(load, ir.Load)}
+    return frame.lanes * sum(frame.lane_axis in axes_of(load) and any(map(reads_data, load.index)) for load in found)
 
 
 def _reads(frame: Frame, expr: ir.Expr) -> Read:

@@ -96,9 +96,7 @@ def load(builder: Builder, target: Target, access: VectorAccess, mask: Value | N
     return builder.icmp_unsigned("!=", value, filled(value.type, 0)) if dtype == BOOL else value
 
 
-def store(
-    builder: Builder, target: Target, access: VectorAccess, value: Value, mask: Value | None, *, read_again: bool = False
-) -> None:
+def store(builder: Builder, target: Target, access: VectorAccess, value: Value, mask: Value | None, *, read_again: bool = False) -> None:
     """Write the lanes that are on. What is `read_again` soon is written by stores that touch nothing else."""
     dtype, element, align = access.place.dtype, in_memory(access.place.dtype), access.place.dtype.bytes
     if dtype == BOOL:

@@ -14,7 +14,7 @@ from tensorlang.codegen.emission import loops, memory, storage, streaming, tenso
 from tensorlang.codegen.emission.access import access_of, any_lane
 from tensorlang.codegen.emission.arithmetic import both, unary
 from tensorlang.codegen.emission.combining import combined, given_values
-from tensorlang.codegen.emission.expression import value
+from tensorlang.codegen.emission.expression import DEAR, gathered, value
 from tensorlang.codegen.emission.frame import Frame
 from tensorlang.codegen.emission.in_turn import in_turn, takes_turns
 from tensorlang.codegen.emission.parallel import parallel
@@ -77,10 +77,11 @@ def _condition(frame: Frame, stmt: ir.If) -> None:
         mask = frame.mask
         frame.asked = True
         shared = bool(frame.copied - axes_of(stmt.cond))
-        _under(frame, stmt.then, both(builder, mask, cond), shared=shared)
+        by_data = reads_data(stmt.cond)
+        _under(frame, stmt.then, both(builder, mask, cond), by_data=by_data, shared=shared)
         frame.asked = False
         if stmt.orelse is not None:
-            _under(frame, stmt.orelse, both(builder, mask, unary(builder, "not", BOOL, cond)), shared=shared)
+            _under(frame, stmt.orelse, both(builder, mask, unary(builder, "not", BOOL, cond)), by_data=by_data, shared=shared)
     elif stmt.orelse is None:
         with builder.if_then(cond), frame.branch():
             statement(frame, stmt.then)
@@ -101,13 +102,15 @@ def _asked(frame: Frame, cond: ir.Expr) -> Value:
     return frame.numbering.once(("asked", cond.op, *terms, atoms, frame.lanes), lambda: value(frame, cond))
 
 
-def _under(frame: Frame, stmt: ir.Stmt, mask: Value, *, shared: bool) -> None:
+def _under(frame: Frame, stmt: ir.Stmt, mask: Value, *, by_data: bool, shared: bool) -> None:
     """A statement in the lanes of `mask`, which lie within the current ones.
 
     What all lanes touch alike stands in a branch for where one is on, but for what exists anyway where copies have the same mask
-    (`shared`): in branches they would share nothing of what they compute.
+    (`shared`): in branches they would share nothing of what they compute. So does what takes many elements one by one, where data tell
+    the lanes.
     """
-    some = any_lane(frame.builder, mask) if known(mask) is not None or _has_uniform(frame, stmt, sure=not shared) else None
+    told = known(mask) is not None or _has_uniform(frame, stmt, sure=not shared) or (by_data and not shared and _is_dear(frame, stmt))
+    some = any_lane(frame.builder, mask) if told else None
     if some is None:
         with frame.masked(mask):
             statement(frame, stmt)
@@ -117,6 +120,13 @@ def _under(frame: Frame, stmt: ir.Stmt, mask: Value, *, shared: bool) -> None:
     elif known(some) is None:
         with frame.builder.if_then(some), frame.branch(), frame.masked(mask, alive=True):
             statement(frame, stmt)
+
+
+def _is_dear(frame: Frame, stmt: ir.Stmt) -> bool:
+    """Does a statement gather and scatter so many elements that a branch around it may be mispredicted?"""
+    parts = [*statements(stmt)]
+    scattered = frame.lanes * sum(any(map(reads_data, part.index)) for part in parts if isinstance(part, ir.Store))
+    return scattered + gathered(frame, *(expr for part in parts for expr in expressions(part))) >= DEAR
 
 
 def _has_uniform(frame: Frame, stmt: ir.Stmt, *, sure: bool) -> bool:
@@ -173,7 +183,9 @@ def _last_lane(frame: Frame, new: Value) -> Value:
 
 def _write(frame: Frame, stmt: ir.Store, accesses: list[VectorAccess], values: list[Value]) -> None:
     written = {buffer.name for buffer in stmt.buffers}
-    read_again = stmt.reducer is not None or any(getattr(load.buffer, "name", "") in written for part in stmt.values for load in loads_of(part))
+    read_again = stmt.reducer is not None or any(
+        getattr(load.buffer, "name", "") in written for part in stmt.values for load in loads_of(part)
+    )
     for access, new in zip(accesses, values, strict=True):
         if transpose.defers(frame, access) and frame.deferred is not None:
             frame.deferred.append(transpose.pending(frame, stmt, access, new))

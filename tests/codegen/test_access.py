@@ -157,6 +157,16 @@ def test_lanes_left_over_are_stored_under_a_mask_only_where_masks_have_registers
     assert len(re.findall(r"store (<8 x float>|<2 x float>|float)", text)) == (0 if masked else 3)
 
 
+def test_lanes_left_over_of_a_row_that_is_updated_are_stored_in_parts() -> None:
+    """The lanes that are off would belong to the store where the next row's load looks for what was written before it, and waits."""
+    x, y, l = arg("X", 11), arg("Y", 11), Axis("l")
+    text = emit(
+        Nest("f", (x,), (y,), (), vector(store(y, (l,), Binary("add", Load(x, (l,)), Load(y, (l,)))), 11)), target("x86-64-v4"), name="f"
+    )
+    assert "masked.store" not in text
+    assert len(re.findall(r"store (<8 x float>|<2 x float>|float)", text)) == 3
+
+
 @crossed(
     {
         "step, on, lanes": [

@@ -307,3 +307,16 @@ def test_tiles_that_are_too_much_code_beside_others_are_smaller_ones() -> None:
     found = tl.build((less, ties))(data)
     np.testing.assert_array_equal(found[0], (data[:, :, None] < data[:, None]).sum(1))
     np.testing.assert_array_equal(found[1], ((data[:, :, None] == data[:, None]) & before).sum(1))
+
+
+@pytest.mark.parametrize(("steps", "depth", "width"), [(8, 9, 5), (8, 8, 8), (16, 32, 5), (64, 64, 64), (8, 3, 3)])
+def test_a_sum_whose_condition_no_element_fulfils_has_no_strategy(steps: int, depth: int, width: int) -> None:
+    """What a chunk reads of the one before it, where there is one chunk: of a sum that never runs nothing is to be tiled."""
+    q, state = tl.placeholder((steps, 2, depth), name="q"), tl.placeholder((2, depth, width), name="S")
+    d = tl.reduce_axis(depth, name="d")
+    read = tl.compute(
+        (steps, 2, width), lambda t, h, b: tl.select(t >= steps, tl.sum(q[t, h, d] * state[h, d, b], axis=d), 0.5), name="read"
+    )
+    given = [np.ones(part.shape, "float32") for part in (q, state)]
+    assert choose(read, target("znver4"), 1).name == "rows"
+    np.testing.assert_array_equal(tl.build(read)(*given), np.full((steps, 2, width), 0.5, "float32"))

@@ -172,6 +172,16 @@ def test_windows_are_told_from_contractions() -> None:
     assert strategy(tl.ops.avg_pool2d(full[1], 20)).name == "rows"  # nothing slides
 
 
+def test_a_sum_in_blocks_is_a_contraction() -> None:
+    """`g * 64 + b` goes through a row in blocks that share nothing, each for itself: what is read again are both operands."""
+    x, w, b = tl.placeholder((64, 512), name="X"), tl.placeholder((512, 96), name="W"), tl.reduce_axis(64, name="b")
+    blocks = tl.compute((8, 64, 96), lambda g, t, j: tl.sum(x[t, g * 64 + b] * w[g * 64 + b, j], axis=b), name="blocks")
+    assert strategy(blocks).name == "contraction"
+    given, weights = (np.random.default_rng(5).standard_normal(part.shape).astype("float32") for part in (x, w))
+    expected = np.einsum("tgb,gbj->gtj", given.reshape(64, 8, 64), weights.reshape(8, 64, 96))
+    np.testing.assert_allclose(tl.build(blocks)(given, weights), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_a_padded_source_is_made_where_the_point_says() -> None:
     kinds = strategy(depthwise())
     whole = {"rows": 2, "vectors": 1, "unroll": "whole"}

@@ -37,6 +37,11 @@ class SlidingIndex:
     step: int
     dilation: int
 
+    @property
+    def overlaps(self) -> bool:
+        """Do neighbouring elements of the output share what they read?"""
+        return abs(self.step) < abs(self.dilation) * size(self.tap)
+
     def rows(self, count: int) -> int:
         """How many different indices a run of `count` outputs reads."""
         return len({self.step * at + self.dilation * tap for at in range(count) for tap in range(size(self.tap))})
@@ -133,8 +138,10 @@ def sliding(stage: StageInfo) -> SlidingReduction | None:
     others = [loop for loop in stage.reduced if size(loop) != 1 and loop.loop not in taps]
     if not moved or (others and not _few(stage, moved, others)):
         return None
-    read = frozenset().union(*(axes_of(part) for load in moved for part in load.index))
-    if any(size(loop) >= LEAST_REUSE and loop.loop not in read for loop in stage.outer):
+    reads = [frozenset().union(*map(axes_of, load.index)) for load in moved]
+    if not any(slide.overlaps for slide in slides):  # blocks of a sum: what one operand has for an element, others use with another one
+        reads = [frozenset.intersection(*reads)]
+    if any(size(loop) >= LEAST_REUSE and all(loop.loop not in read for read in reads) for loop in stage.outer):
         return None
     return SlidingReduction(stage, slides, moved[0])
 
