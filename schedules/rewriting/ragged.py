@@ -1,7 +1,8 @@
 """Ranges that data tells: which loops have one, and which loops tell it, as the rows of a sparse matrix tell its columns.
 
-Only ranges with both ends in data count. They are taken for parts of one whole, so that all of them together are as long as the loop:
-that is what row pointers say, and nothing better is known before the call. Of `j < length[i]` nothing is known but the most.
+Only ranges with both ends in data count. Where both ends read one array, as row pointers, they are taken for parts of one whole, so that
+all of them together are as long as the loop: nothing better is known before the call. Of ranges whose ends are apart, as the sides of
+boxes, and of `j < length[i]`, nothing is known but the most.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from tensorlang.ir.traverse import axes_of, loads_of
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """Axes whose range data tells (`bounded`), by what is read at the axes `keys`."""
+    """Axes whose range data tells (`bounded`), by what is read at the axes `keys`; those of them whose ends are `apart` may overlap."""
 
     bounded: frozenset[str] = frozenset()
     keys: frozenset[str] = frozenset()
+    apart: frozenset[str] = frozenset()
 
 
 def ragged(conditions: Iterable[Expr]) -> Ragged:
     """What the conditions around a statement tell of ranges."""
     ends: dict[tuple[str, bool], set[str]] = {}
+    arrays: dict[tuple[str, bool], set[str]] = {}
     waiting = list(conditions)
     while waiting:
         match waiting.pop():
@@ -37,7 +40,10 @@ def ragged(conditions: Iterable[Expr]) -> Ragged:
                     factor = form.terms.get(Axis(name), 0)
                     if factor:
                         ends.setdefault((name, factor > 0), set()).update(read)
+                        told = (getattr(load.buffer, "name", "") for load in loads_of(cond))
+                        arrays.setdefault((name, factor > 0), set()).update(told)
             case _:
                 pass
     both = {name for name, upper in ends if upper and (name, False) in ends}
-    return Ragged(frozenset(both), frozenset(axis for (name, _), read in ends.items() if name in both for axis in read))
+    keys = frozenset(axis for (name, _), read in ends.items() if name in both for axis in read)
+    return Ragged(frozenset(both), keys, frozenset(name for name in both if arrays[name, True].isdisjoint(arrays[name, False])))

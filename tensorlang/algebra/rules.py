@@ -55,6 +55,17 @@ def sum_of_terms(node: Expr) -> Expr | None:
     return None
 
 
+def quotient_of_shift(node: Expr) -> Expr | None:
+    """x >> k  ->  x // 2**k,   x & (2**k - 1)  ->  x % 2**k;   both round down."""
+    match node:
+        case Binary("shr", value, Const(by)) if _is_index(node) and 0 < by < INT64.bits - 1:
+            return Binary("floordiv", value, ir.const(1 << int(by)))
+        case Binary("and", value, Const(mask)) if _is_index(node) and mask > 0 and int(mask) & (int(mask) + 1) == 0:
+            return Binary("mod", value, ir.const(int(mask) + 1))
+        case _:
+            return None
+
+
 def floor_of_multiple(node: Expr) -> Expr | None:
     """(c*x + r) // c  ->  x + r // c;   x // 1 -> x;   literals."""
     if isinstance(node, Binary) and node.op == "floordiv" and _is_index(node) and isinstance(node.right, Const) and node.right.value > 0:
@@ -148,6 +159,7 @@ Rule: TypeAlias = "Callable[[Expr], Expr | None]"
 
 RULES: Final[Mapping[Rule, tuple[object, ...]]] = {
     sum_of_terms: ("add", "sub", "mul", "neg"),
+    quotient_of_shift: ("shr", "and"),
     floor_of_multiple: ("floordiv",),
     remainder_of_multiple: ("mod",),
     extremum_of_shifted: ("min", "max"),

@@ -61,10 +61,12 @@ def test_places_that_only_a_mask_makes_safe(wanted: str) -> None:
     on = WANTED[wanted](np.arange(SIZE))
     at = np.where(on, rng.integers(0, SIZE, SIZE), SIZE + 7).astype("int32")
     places, tables = tl.placeholder((SIZE,), "int32", name="places"), tl.placeholder((3, SIZE), name="tables")
-    inside = lambda i: (places[i] >= 0) & (places[i] < SIZE)
-    found = tl.compute(
-        (SIZE,), lambda i: tl.select(inside(i), tables[0, places[i]] + tables[1, places[i]] * tables[2, places[i]], -1.0), name="found"
-    )
+
+    def within(i: Any) -> Any:
+        first, second, third = (tables[n, places[i]] for n in range(3))
+        return tl.select((places[i] >= 0) & (places[i] < SIZE), first + second * third, -1.0)
+
+    found = tl.compute((SIZE,), within, name="found")
     values = rng.integers(0, 9, (3, SIZE)).astype("float32")
     first, second, third = values[:, np.minimum(at, SIZE - 1)]
     np.testing.assert_array_equal(tl.build(found)(at, values), np.where(on, first + second * third, np.float32(-1)))
@@ -74,7 +76,10 @@ def counted() -> Tensor:
     """The weights of what is in each bin, of what a mask lets through."""
     mask, at = tl.placeholder((SIZE,), "int8", name="mask"), tl.placeholder((SIZE,), "int32", name="at")
     bins, weights = tl.placeholder((20,), "int32", name="bins"), tl.placeholder((20,), "int32", name="weights")
-    kind = lambda i: tl.clamp(at[i], 0, 19)
+
+    def kind(i: Any) -> Any:
+        return tl.clamp(at[i], 0, 19)
+
     zero, i = tl.compute((BINS,), lambda b: tl.cast(b, "int32"), name="zero"), tl.reduce_axis(SIZE, name="i")
     counts: Tensor = tl.scatter(
         zero,
@@ -94,7 +99,7 @@ def test_scatters_in_lanes(wanted: str) -> None:
     bins, weights = (rng.integers(0, BINS + 4, 20).astype("int32") for _ in range(2))
     expected = np.arange(BINS, dtype="int32")
     np.add.at(expected, np.minimum(bins, BINS - 1)[at[on]], weights[at[on]])
-    np.testing.assert_array_equal(tl.build(counted())(**{"mask": on.astype("int8"), "at": at, "bins": bins, "weights": weights}), expected)
+    np.testing.assert_array_equal(tl.build(counted())(mask=on.astype("int8"), at=at, bins=bins, weights=weights), expected)
 
 
 @pytest.mark.parametrize("definition", [lambda: looked_up("float32"), counted], ids=["gathers", "scatters"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
-from math import gcd, prod
+from math import gcd, isqrt, prod
 
 from tensorlang.algebra.bounds import Ranges, conjuncts, values
 from tensorlang.ir import Axis, Binary, Buffer, Call, Const, Dim, Expr, For, If, Load, Nest, Store, Tail
@@ -121,9 +121,14 @@ class StageInfo:
         return prod(max(1, self.length(loop)) for loop in self.loops)
 
     def length(self, loop: For) -> int:
-        """How often a loop runs, with a guess where data or the call tells: ranges of one whole, as long as those of all keys together."""
+        """How often a loop runs, with a guess where data or the call tells: ranges of one whole, as long as those of all keys together.
+
+        Those that are none lie, for all that is known, between one element and all of them: their geometric mean.
+        """
         if loop.loop not in self.ragged.bounded:
             return size(loop)
+        if loop.loop in self.ragged.apart:
+            return isqrt(size(loop))
         return size(loop) // max(1, prod(size(part) for part in (*self.around, *self.loops) if part.loop in self.ragged.keys))
 
     def written(self, skipped: int = 0) -> int | None:
@@ -315,7 +320,7 @@ def _stages(nest: Nest, only: str | None = None) -> Iterator[StageInfo]:
 def _ragged(nest: Nest, conditions: tuple[Expr, ...]) -> Ragged:
     """What the conditions around a statement tell of ranges, of its loops."""
     found = ragged(conditions)
-    return Ragged(closure(nest, found.bounded), closure(nest, found.keys))
+    return Ragged(closure(nest, found.bounded), closure(nest, found.keys), closure(nest, found.apart))
 
 
 def _over_loops(nest: Nest, store: Store, loops: tuple[For, ...]) -> Store:

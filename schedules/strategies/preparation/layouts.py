@@ -9,7 +9,11 @@ by side, and a strip of rows has all of its numbers. Pixels whose channels are o
 
     for w: for i: for j: d[w, i, j] = f(d[w, i - 1, j], d[w, i, j - 1])     ->      for i: for j: for w: d[i, j, w] = f(d[i - 1, j, w], ...)
 
-A recurrence has lanes where it does not wait for itself: along the words that are compared, not along their letters. Which it is the cost
+A recurrence has lanes where it does not wait for itself: along the words that are compared, not along their letters.
+
+    for n: for c: f[c, y[n], x[n]] = max(f[c, y[n], x[n]], g[n, c])            ->      f[y[n], x[n], c] = max(f[y[n], x[n], c], g[n, c])
+
+What is written at places that data tell is written in whole vectors where the axis that is its own is the last one. Which it is the cost
 model says, of the stages that write and read an intermediate.
 """
 
@@ -24,6 +28,7 @@ from typing import Final
 from tensorlang.ir import Axis, Buffer, Const, Expr
 from tensorlang.ir.integers import ASSUMED_EXTENT
 from tensorlang.ir.mentions import allocations
+from tensorlang.ir.traverse import reads_data
 from tensorlang.schedules.directive import Directive
 from tensorlang.schedules.directives.reorder import Reorder
 from tensorlang.schedules.directives.transform_layout import TransformLayout
@@ -72,7 +77,8 @@ class _Layout:
 
 def rearrange(s: Schedule, machine: Processor) -> None:
     """Append a layout for each intermediate of which that is legal, and its stages are predicted to be faster so."""
-    found = {layout.buffer.name: layout for layout in (*_short_axes(s, machine), *_free_axes(s, machine))}
+    layouts = (*_short_axes(s, machine), *_free_axes(s, machine), *_told_axes(s, machine))
+    found = {layout.buffer.name: layout for layout in layouts}
     seen = set[str]()
     for name in sorted(found, key=lambda name: -found[name].size)[:LOOKED_AT]:
         tensors = found[name].together
@@ -108,6 +114,24 @@ def _free_axes(s: Schedule, machine: Processor) -> Iterator[_Layout]:
             last = info.outer.index(max(free, key=size))
             loops = [loop.loop for loop in info.outer]
             yield _Layout(buffer, last, together, (*loops[:last], *loops[last + 1 :], loops[last]))
+
+
+def _told_axes(s: Schedule, machine: Processor) -> Iterator[_Layout]:
+    """Scatters of which data tell the place along the last axis, and not along one that fills lanes."""
+    intermediates = {buffer.name for buffer in allocations(s.nest.body)}
+    for info in stages_of(s.nest):
+        buffer, lanes = info.store.buffers[0], machine.lanes(info.widest)
+        loops = {loop.loop: loop for loop in info.loops}
+        own = [
+            (size(loops[part.name]), axis)
+            for axis, part in enumerate(info.store.index)
+            if isinstance(part, Axis) and part.name in loops and size(loops[part.name]) >= lanes
+        ]
+        if not own or not reads_data(info.store.index[-1]):
+            continue
+        together = frozenset(stored_with(s.nest, buffer.name))
+        if together <= intermediates:
+            yield _Layout(buffer, max(own)[1], together)
 
 
 def _extent(extent: Expr) -> int:
