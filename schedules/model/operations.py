@@ -194,3 +194,9 @@ def _seldom(cond: Expr) -> bool | None:
 def _tells_where(expr: Expr) -> bool:
     """Is an expression made of loops, dims and literals alone?"""
     return not isinstance(expr, Load | Call | Cast | Param) and all(map(_tells_where, children(expr)))
+
+
+def is_summed_product(value: Expr, result: Expr) -> bool:
+    """Is a product added to a component by the instruction that multiplies?"""
+    adds = isinstance(result, Binary) and result.op == "add" and isinstance(result.left, Param) and isinstance(result.right, Param)
+    return isinstance(value, Binary) and value.op == "mul" and adds

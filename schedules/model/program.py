@@ -26,7 +26,6 @@ from tensorlang.ir import (
     FuseRelation,
     If,
     Nest,
-    Param,
     Relation,
     Select,
     SplitRelation,
@@ -44,9 +43,10 @@ from tensorlang.schedules.model.cases import in_one_case
 from tensorlang.schedules.model.domains import Domain, conditions_on, cut_loops, cuts
 from tensorlang.schedules.model.hints import Hint, asked_for, hinted
 from tensorlang.schedules.model.latencies import depth, latencies
-from tensorlang.schedules.model.operations import Operations
+from tensorlang.schedules.model.operations import Operations, is_summed_product
 from tensorlang.schedules.model.parts import Apart, Chosen, Loop, Part, Statement, slots_of
 from tensorlang.schedules.model.ranges import ranges
+from tensorlang.schedules.model.told_ranges import ToldRanges
 from tensorlang.schedules.model.walks import Around, LinearAccess, Term, Terms, added, each_told, gathered, nearest, runs_of, told_by
 from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.rewriting.quotients_of_loops import is_rounded
@@ -78,6 +78,7 @@ class _Reader:
     domain: Domain = field(default_factory=Domain)
     cut: frozenset[str] = frozenset()
     shares: dict[str, float] = field(default_factory=dict)
+    by_data: ToldRanges = field(default_factory=ToldRanges)
     count: int = 0
     guards: list[Expr] = field(default_factory=list)
     known: Bounds | None = None
@@ -95,6 +96,7 @@ class _Reader:
         for name in [*self.pending, *self.begins]:
             self._axis(name)
         self.cut = cut_loops(self.nest.body, self.linear)
+        self.by_data = ToldRanges.of(self.nest, self._bounds())
 
     def _beginnings(self, found: Iterable[For]) -> dict[str, Expr]:
         """Where loops begin that others tell: of a clamp the side that counts in the middle of those."""
@@ -295,6 +297,11 @@ class _Reader:
 
     def _entered(self, loop: For, trips: float) -> float:
         """How often a loop runs that conditions cut; what is inside of it is asked for at places of it from here on."""
+        split = self.splits.get(loop.loop)
+        if (told := self.by_data.trips(loop, split or self.tiles.get(loop.loop))) is not None:
+            if split is not None:
+                self.shares[loop.loop] = self.by_data.whole(split) or 0.0
+            return min(trips, told)
         if loop.loop not in self.cut:
             return trips
         conditions, inside = conditions_on(loop.body) if loop.kind in ("serial", "parallel") else ([], [])
@@ -323,7 +330,7 @@ class _Reader:
         read = each_told(counted.reads.values())
         work, kinds, combines = dict(counted.work), (counted.sums, counted.light), store.reducer is not None
         results = () if store.reducer is None else store.reducer.results
-        plain = [result for value, result in zip(store.values, results, strict=False) if not _is_summed_product(value, result)]
+        plain = [result for value, result in zip(store.values, results, strict=False) if not is_summed_product(value, result)]
         joining = counted.count(plain)
         operations, kinds = operations + joining, (counted.sums, counted.light)
         joining += counted.count(result for result in results if result not in plain)
@@ -388,9 +395,3 @@ class _Reader:
                 strides.append(strides[-1] * max(self._number(held) or ASSUMED_EXTENT, 1.0))
             known = self.shapes[buffer.name] = extents, tuple(reversed(strides)) if extents else ()
         return known
-
-
-def _is_summed_product(value: Expr, result: Expr) -> bool:
-    """Is a product added to a component by the instruction that multiplies?"""
-    adds = isinstance(result, Binary) and result.op == "add" and isinstance(result.left, Param) and isinstance(result.right, Param)
-    return isinstance(value, Binary) and value.op == "mul" and adds

@@ -7,6 +7,7 @@ boxes, and of `j < length[i]`, nothing is known but the most.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -22,6 +23,16 @@ class Ragged:
     bounded: frozenset[str] = frozenset()
     keys: frozenset[str] = frozenset()
     apart: frozenset[str] = frozenset()
+
+    def length(self, axis: str, extent: float, keys: float | None) -> float:
+        """Iterations of a range of a bounded axis to count with, on average over so many iterations of its keys, where these are known.
+
+        Of what is no part of one whole (of more keys than it has elements, ranges overlap), or of nobody knows how many, a range lies for
+        all that is known between one element and all of them: their geometric mean.
+        """
+        if axis in self.apart or keys is None or keys > extent:
+            return math.sqrt(extent)
+        return extent / max(1.0, keys)
 
 
 def ragged(conditions: Iterable[Expr]) -> Ragged:

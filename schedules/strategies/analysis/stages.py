@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
-from math import gcd, isqrt, prod
+from math import gcd, prod
 
 from tensorlang.algebra.bounds import Ranges, conjuncts, values
 from tensorlang.ir import Axis, Binary, Buffer, Call, Const, Dim, Expr, For, If, Load, Nest, Store, Tail
@@ -121,15 +121,12 @@ class StageInfo:
         return prod(max(1, self.length(loop)) for loop in self.loops)
 
     def length(self, loop: For) -> int:
-        """How often a loop runs, with a guess where data or the call tells: ranges of one whole, as long as those of all keys together.
-
-        Those that are none lie, for all that is known, between one element and all of them: their geometric mean.
-        """
+        """How often a loop runs, with a guess where data or the call tells."""
         if loop.loop not in self.ragged.bounded:
             return size(loop)
-        if loop.loop in self.ragged.apart:
-            return isqrt(size(loop))
-        return size(loop) // max(1, prod(size(part) for part in (*self.around, *self.loops) if part.loop in self.ragged.keys))
+        keys = [part for part in (*self.around, *self.loops) if part.loop in self.ragged.keys]
+        known = prod(map(size, keys)) if all(map(is_literal, (loop, *keys))) else None
+        return int(self.ragged.length(loop.loop, size(loop), known))
 
     def written(self, skipped: int = 0) -> int | None:
         """Bytes of what it writes along the axes after the first `skipped`; None where that is not a literal."""

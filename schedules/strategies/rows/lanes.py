@@ -56,11 +56,19 @@ def lane_loop(stage: StageInfo, lanes: int, machine: Processor) -> For | None:
 
 
 def _fills(stage: StageInfo, loop: For, lanes: int) -> bool:
-    """Is a range that data tells long enough for lanes? Of ranges that overlap, as those of neighbouring cells, nothing is known."""
+    """Is a range that data tells long enough for lanes?"""
     if loop.loop not in stage.ragged.bounded:
         return True
     length, dear = stage.length(loop), any(map(is_dear, stage.store.values))
-    return length >= (DEAR_FROM if dear else RAGGED_FROM) * lanes or (dear and not length)
+    return length >= (DEAR_FROM if dear else RAGGED_FROM) * lanes
+
+
+def worth_lanes(stage: StageInfo, loop: For, plain: Sequence[Part], machine: Processor) -> bool:
+    """Are lanes predicted to be faster than one element at a time? It is asked of ranges that data tell, whose ends they run over."""
+    if loop.loop not in stage.ragged.bounded or stage.is_idle:
+        return True
+    alone = estimated(numbered(Sketch.of(plain, stage.name).parts()), machine.core).seconds
+    return seconds_in_lanes(stage, loop, plain, machine) < alone
 
 
 def longer_loop(stage: StageInfo, short: For, lanes: int, plain: Sequence[Part], machine: Processor) -> For:

@@ -38,7 +38,7 @@ from tensorlang.schedules.strategies.loops.prefetching import ASKING, DISTANCE, 
 from tensorlang.schedules.strategies.loops.streaming import KNOB as STREAM, stream, streams_by_default
 from tensorlang.schedules.strategies.loops.thread_loop import outer_loop_knob, parallelize, seconds_in_lanes, worth_threads
 from tensorlang.schedules.strategies.processor import Processor
-from tensorlang.schedules.strategies.rows.lanes import lane_loop, longer_loop
+from tensorlang.schedules.strategies.rows.lanes import lane_loop, longer_loop, worth_lanes
 
 MAX_LANES = 128
 """Elements in flight, at most."""
@@ -87,6 +87,7 @@ class RowVectors:
         """Any stage can be run this way; `plain` is the program before it is scheduled, as the cost model reads it."""
         lanes = machine.lanes(stage.widest)
         vector = lane_loop(stage, lanes, machine)
+        vector = vector if vector is None or worth_lanes(stage, vector, plain, machine) else None
         run = None
         if vector is not None and size(vector) < lanes:
             run = run_of(stage, lanes, MAX_LANES, peels=True)
