@@ -33,6 +33,7 @@ from tensorlang.schedules.model.touched import (
     shared,
     sliding,
     spanned,
+    written_next,
 )
 from tensorlang.schedules.model.walks import UNROLLED, LinearAccess
 
@@ -127,7 +128,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
             elif ports.gathers < 1:
                 alone = vectors * each / ports.gathers
         elif apart not in (0.0, 1.0) and not repeated:
-            stored = access.writes and not access.reads
+            stored, apart_bytes = access.writes and not access.reads, round(apart) * access.element
             beside = [loop for loop in path if loop is not vector and abs(moving.get(loop.name, 0.0)) == 1]
             woven = next((loop for loop in beside if stored and loop.trips == apart and is_woven(round(apart))), None)
             run = woven or next((loop for loop in beside if stored and loop.trips >= NEAR), None)
@@ -144,7 +145,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
                     placed = PLACED if access.buffer.memory == "argument" else machine.line
                     crossing = crossings(access, moving, run.name, offsets, wide / each, machine.line, placed)
                     split[access.buffer.name] = crossing * machine.line / (wide / each * access.element)
-                    if evict(lanes, round(apart) * access.element, machine):
+                    if evict(lanes, apart_bytes, machine):
                         again = machine.caches[1].latency * ports.stores
             elif apart <= NEAR and not access.writes:
                 each, farthest, shuffles = spanned(access, offsets, copies, moving, apart), max(farthest, 2 * apart), vectors * apart
@@ -152,6 +153,9 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
                 each = min(float(lanes), vector.trips if vector is not None else 1.0)
                 again = often / ports.narrow  # they are single numbers
                 shuffles = vectors * each * again
+                rows = written_next(access, lane, lanes * copies.get(lane, 1), serial)
+                if access.writes and evict(rows, apart_bytes, machine):
+                    again = machine.caches[1].latency * ports.stores
                 picked = 0.0 if access.writes else vectors * each * ports.loads * often / ports.gathers
         if vector is not None and apart == 0 and not access.writes:
             again = often / ports.narrow  # one number for all lanes

@@ -12,6 +12,8 @@ from tensorlang.schedules.model.walks import LinearAccess
 
 SHIFTED: Final = 4
 """Bytes by multiples of which one instruction takes a register out of two, on every processor whose registers are as long as lines."""
+WAITING: Final = 64
+"""Stores that wait until they are written, about (42 of a Haswell, 64 of a Zen 4, 112 of a Golden Cove)."""
 MOST_WOVEN: Final = 6
 """Rows, no power of two, whose number squared in shuffles and stores is no more than to turn 8 rows of 16 lanes and store each column."""
 
@@ -62,6 +64,15 @@ def evict(rows: int, apart: int, machine: Machine) -> bool:
     cache = machine.caches[0]
     whole = cache.size // cache.ways
     return rows / min(rows, whole // math.gcd(apart, whole)) >= cache.ways
+
+
+def written_next(access: LinearAccess, lane: str, lanes: float, around: Loop | None) -> int:
+    """Elements along the dimension of lanes that are written one after the other: those of a body, and of a loop around that goes on there.
+
+    No more than wait to be written at one time: what comes later finds the sets empty again.
+    """
+    further = [around.trips for terms in access.terms if around is not None and lane in terms and around.name in terms]
+    return round(min(WAITING, lanes * max(further, default=1.0)))
 
 
 def is_woven(rows: int) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.codegen.target import target
+from tensorlang.schedules.directives.transform_layout import TransformLayout
 from tensorlang.schedules.strategies import choose
 from tests.machines import MACHINES
 
@@ -191,3 +192,39 @@ def test_what_is_stored_together_has_one_layout(rows: int) -> None:
 def test_what_is_stored_together_with_a_result_stays() -> None:
     with pytest.raises(tl.ScheduleError, match="'e_1' is stored together with 'e_0', whose storage belongs to the caller"):
         tl.Schedule(*extremes(5, 9)).transform_layout("e_1", lambda i, j: (j, i))
+
+
+def pooled(points: int, height: int, width: int, channels: int, kind: str = "max") -> Any:
+    """The greatest features, or their sums, of the points in each cell of a grid, channels first, and what lies above one half."""
+    y, x = (tl.placeholder((points,), "int32", name=name) for name in "yx")
+    features = tl.placeholder((points, channels), name="features")
+    n, c = tl.reduce_axis(points, name="n"), tl.reduce_axis(channels, name="c")
+    zero = tl.compute((channels, height, width), lambda c, i, j: tl.cast(0, "float32"), name="zero")
+    cells = tl.scatter(
+        zero,
+        axes=(n, c),
+        index=lambda n, c: (c, tl.clamp(y[n], 0, height - 1), tl.clamp(x[n], 0, width - 1)),
+        value=lambda n, c: features[n, c],
+        reduce=kind,
+        name="cells",
+    )
+    return tl.compute((channels, height, width), lambda c, i, j: tl.maximum(cells[c, i, j] - 0.5, 0.0), name="pooled")
+
+
+@pytest.mark.parametrize("cpu", MACHINES)
+def test_what_is_written_where_data_tell_has_the_axis_that_is_its_own_last(cpu: str) -> None:
+    strategy = choose(pooled(4000, 48, 64, 32), target(cpu), threads=1)
+    layouts = [step for step in strategy.schedule(strategy.default).directives if isinstance(step, TransformLayout)]
+    assert [(step.tensor, step.fn) for step in layouts] == [("cells", "lambda i0, i1, i2: (i1, i2, i0)")]
+
+
+@pytest.mark.parametrize("kind", ["max", "add"])
+@pytest.mark.parametrize(("points", "height", "width", "channels"), [(300, 5, 7, 32), (50, 1, 3, 17), (1, 2, 2, 64)])
+def test_features_of_cells(points: int, height: int, width: int, channels: int, kind: str) -> None:
+    rng = np.random.default_rng(points)
+    y, x = (rng.integers(0, extent, points).astype("int32") for extent in (height, width))
+    features = rng.standard_normal((points, channels)).astype("float32")
+    cells = np.zeros((channels, height, width), "float32")
+    (np.maximum if kind == "max" else np.add).at(cells, (slice(None), y, x), features.T)
+    found = tl.build(pooled(points, height, width, channels, kind))(y=y, x=x, features=features)
+    np.testing.assert_allclose(found, np.maximum(cells - 0.5, 0), rtol=1e-4, atol=1e-5)
