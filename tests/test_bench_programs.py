@@ -174,4 +174,4 @@ def test_a_row_on_the_screen_has_every_ratio() -> None:
 
 
 def test_what_is_over_in_a_moment_is_not_tried_on_two_threads() -> None:
-    assert two_threads.gains(["median"]) == {}
+    assert two_threads.gains(["alignments"]) == {}

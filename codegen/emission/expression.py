@@ -22,10 +22,11 @@ from tensorlang.codegen.emission.math import emit as emit_function, emit_whole_p
 from tensorlang.codegen.emission.numbering import Key
 from tensorlang.codegen.emission.turned_loads import turned
 from tensorlang.codegen.emission.types import HALVES, I32, Value, constant, filled, known, lanes_of, literal, matched, splat
+from tensorlang.codegen.emission.vector_access import VectorAccess
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT32, INT64
 from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, nodes, reads_data, sides_of_and, whole_power
-from tensorlang.schedules.rewriting.small_tables import small_table
+from tensorlang.schedules.rewriting.small_tables import REGISTER, small_table
 from tensorlang.system.identity import Identity
 
 _STEP: Final = 1 << 12
@@ -181,9 +182,12 @@ def _load(frame: Frame, node: ir.Load) -> Value:
         return written
     if (found := turned(frame, node, value)) is not None:
         return found
+    table = small_table(node.buffer, node.index, frame.target.isa)
+    if table and (row := _row(frame, node.buffer, node)) is not None:
+        return small_tables.looked_up(frame.builder, frame.target, row, table, frame.mask)
     access = access_of(frame, node.buffer, node.index, value, reads=True)
     builder, mask = frame.builder, None if node.exists else frame.mask
-    if (table := small_table(node.buffer, node.index, frame.target.isa)) and small_tables.begins_there(access):
+    if table and small_tables.begins_there(access):
         return small_tables.looked_up(builder, frame.target, access, table, frame.mask)
     if mask is None or not access.uniform or frame.wanted or access.owned:
         return memory.load(builder, frame.target, access, mask)
@@ -195,6 +199,16 @@ def _load(frame: Frame, node: ir.Load) -> Value:
     result.add_incoming(found, inside)
     result.add_incoming(filled(found.type, 0), before)
     return result
+
+
+def _row(frame: Frame, buffer: ir.Buffer, node: ir.Load) -> VectorAccess | None:
+    """The elements of a row that is a small table, and one for all lanes, which count from its begin; None where it may not exist."""
+    *row, last = node.index
+    if not row or frame.lane_axis not in axes_of(last) or frame.lanes > REGISTER or not (node.exists or frame.wanted):
+        return None
+    places = value(frame, last)
+    begin = access_of(frame, buffer, (*row, ir.const(0)), value, reads=True)
+    return VectorAccess(begin.place, begin.base, frame.lanes, 0, places) if lanes_of(places) and begin.held is None else None
 
 
 def _select(frame: Frame, node: ir.Select) -> Value:

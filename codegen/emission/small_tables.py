@@ -6,7 +6,8 @@
 The instruction reads seven bits of each number. Where there is none, a shuffle takes bytes out of 16 for each part of the table, and of
 two parts the bits above tell which one was meant. Numbers of 32 bits are permuted as lanes of a register are (`MOVES`). LLVM loads the
 registers where a loop begins that does not write the table. All of it exists, so a lane that is off may read what it likes, and is zero
-thereafter, as what is loaded under a mask is.
+thereafter, as what is loaded under a mask is. A row of an array, `B[n, t, X[j]]`, is a table where its place is one for all lanes: it
+exists where one of them wants it.
 """
 
 from __future__ import annotations
@@ -107,5 +108,5 @@ def _shuffled(builder: Builder, target: Target, access: VectorAccess, length: in
 def _part(builder: Builder, access: VectorAccess, start: int, count: int, kind: llvm.IntType = I8) -> Value:
     """Some numbers of the table."""
     place = access.place
-    at = address(builder, place.dtype, place.pointer, literal(I64, start))
+    at = address(builder, place.dtype, access.base, literal(I64, start))
     return builder.load(at, align=place.dtype.bytes, typ=llvm.VectorType(kind, count))

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from typing import Final
 
 from tensorlang.ir import Buffer, Const, Expr
-from tensorlang.ir.traverse import reads_data
+from tensorlang.ir.dtype import INT64
+from tensorlang.ir.traverse import axes_of, reads_data
 
 PICKS: Final = "avx512vbmi"
 """What a processor is told to have whose one instruction picks 64 bytes out of 128."""
@@ -25,10 +26,16 @@ WORD: Final = 4
 
 
 def small_table(buffer: Buffer, index: tuple[Expr, ...], isa: Collection[str]) -> int:
-    """The elements of a table that registers of a processor hold and that is read where data tell; 0 of another buffer."""
-    if SHUFFLES not in isa or not (any(map(reads_data, index)) and len(buffer.shape) == len(buffer.in_memory) == 1):
+    """The elements of a table that registers of a processor hold and that is read where data tell; 0 of another buffer.
+
+    So is a row of an array that other axes tell than what stands along it.
+    """
+    *row, last = index or (Const(0, INT64),)
+    if SHUFFLES not in isa or not reads_data(last) or any(map(reads_data, row)) or len(buffer.shape) != len(buffer.in_memory):
         return 0
-    extent = int(buffer.shape[0].value) if isinstance(buffer.shape[0], Const) else 0
+    if not axes_of(last).isdisjoint(axis for part in row for axis in axes_of(part)):
+        return 0
+    extent = int(buffer.shape[-1].value) if isinstance(buffer.shape[-1], Const) else 0
     of_bytes = buffer.dtype.is_integer and buffer.dtype.bytes == 1
     lengths = range(PART, MOST + 1, PART) if of_bytes else range(1, WORDS + 1) if buffer.dtype.bytes == WORD else ()
     return extent if extent in lengths else 0

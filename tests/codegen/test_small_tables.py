@@ -53,6 +53,63 @@ def test_lanes_find_what_a_table_of_numbers_has(length: int, of: str, lanes: int
     assert np.array_equal(tl.build(s, target=machine)(X=x, T=table), wanted.astype(of))
 
 
+ROWS = 7
+
+
+def looked_up_in_rows(length: int, of: str, *, where: bool, short: bool) -> tl.Tensor:
+    """What a row of a table has where X tells, in another row for each row of X; 1 where X is odd, and, if `short`, where it is too large."""
+    x, table = tl.placeholder((ROWS, BYTES), "uint8", name="X"), tl.placeholder((2, ROWS, length), of, name="T")
+
+    def element(r: Any, i: Any) -> Any:
+        at = tl.cast(x[r, i], "int32") if short else tl.clamp(x[r, i], 0, length - 1)
+        found = table[1, (r + 3) % ROWS, at]
+        if short:
+            found = tl.select(at < length, found, tl.cast(1, of))
+        return tl.select(x[r, i] % 2 == 0, found, tl.cast(1, of)) if where else found
+
+    found: tl.Tensor = tl.compute((ROWS, BYTES), element, name="found")
+    return found
+
+
+@crossed(
+    {
+        "machine": HERE,
+        "table": [
+            (1, "float32"),
+            (4, "float32"),
+            (9, "int32"),
+            (16, "float32"),
+            (17, "float32"),
+            (16, "uint8"),
+            (64, "int8"),
+            (256, "uint8"),
+        ],
+        "lanes": [5, 16, 40],
+        "where": [False, True],
+        "short": [False, True],
+    },
+    count=64,
+)
+def test_lanes_find_what_a_row_has(table: tuple[int, str], lanes: int, machine: str, *, where: bool, short: bool) -> None:
+    length, of = table
+    draw = np.random.default_rng(length)
+    x, rows = draw.integers(0, 256, (ROWS, BYTES)).astype("uint8"), draw.integers(0, 100, (2, ROWS, length)).astype(of)
+    s = tl.Schedule(looked_up_in_rows(length, of, where=where, short=short))
+    s.vectorize(s.split("found.i", lanes, tail="mask" if lanes == 16 else "peel")[1])
+    own = rows[1, (np.arange(ROWS)[:, None] + 3) % ROWS, np.minimum(x, length - 1)]
+    wanted = np.where(short & (x >= length) | where & (x % 2 == 1), np.ones((), of), own)
+    np.testing.assert_array_equal(tl.build(s, target=machine)(X=x, T=rows), wanted)
+
+
+def test_a_row_that_each_lane_has_for_itself_is_gathered() -> None:
+    x, table = tl.placeholder((BYTES,), "uint8", name="X"), tl.placeholder((BYTES, 4), name="T")
+    s = tl.Schedule(tl.compute((BYTES,), lambda i: table[i, tl.clamp(x[i], 0, 3)], name="found"))
+    s.vectorize(s.split("found.i", 16)[1])
+    given, rows = np.random.default_rng(0).integers(0, 9, BYTES).astype("uint8"), np.random.default_rng(1).random((BYTES, 4), "float32")
+    assert "permvar" not in emit(lower(s.nest, target("znver4")), target("znver4"), name="f")
+    np.testing.assert_array_equal(tl.build(s)(X=given, T=rows), rows[np.arange(BYTES), np.minimum(given, 3)])
+
+
 def test_numbers_of_a_small_table_are_not_gathered() -> None:
     def text(length: int, cpu: str) -> str:
         s = tl.Schedule(looked_up(length, "float32", "float32"))
