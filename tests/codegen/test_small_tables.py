@@ -57,7 +57,7 @@ ROWS = 7
 
 
 def looked_up_in_rows(length: int, of: str, *, where: bool, short: bool) -> tl.Tensor:
-    """What a row of a table has where X tells, in another row for each row of X; 1 where X is odd, and, if `short`, where it is too large."""
+    """What a row of a table has where X tells, another row for each row of X; 1 where X is odd, and, if `short`, where it is too large."""
     x, table = tl.placeholder((ROWS, BYTES), "uint8", name="X"), tl.placeholder((2, ROWS, length), of, name="T")
 
     def element(r: Any, i: Any) -> Any:
