@@ -72,7 +72,7 @@ def written_next(access: LinearAccess, lane: str, lanes: float, around: Loop | N
     No more than wait to be written at one time: what comes later finds the sets empty again.
     """
     further = [around.trips for terms in access.terms if around is not None and lane in terms and around.name in terms]
-    return round(min(WAITING, lanes * max(further, default=1.0)))
+    return max(1, round(min(WAITING, lanes * max(further, default=1.0))))
 
 
 def is_woven(rows: int) -> bool:

@@ -219,7 +219,7 @@ def test_what_is_written_where_data_tell_has_the_axis_that_is_its_own_last(cpu: 
 
 
 @pytest.mark.parametrize("kind", ["max", "add"])
-@pytest.mark.parametrize(("points", "height", "width", "channels"), [(300, 5, 7, 32), (50, 1, 3, 17), (1, 2, 2, 64)])
+@pytest.mark.parametrize(("points", "height", "width", "channels"), [(300, 5, 7, 32), (50, 1, 3, 17), (1, 2, 2, 64), (0, 3, 4, 32)])
 def test_features_of_cells(points: int, height: int, width: int, channels: int, kind: str) -> None:
     rng = np.random.default_rng(points)
     y, x = (rng.integers(0, extent, points).astype("int32") for extent in (height, width))
