@@ -8,6 +8,7 @@ vector code narrows the mask of its loads.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, assert_never
 
@@ -76,13 +77,22 @@ def _chooses_apart(frame: Frame, node: ir.Select) -> bool:
 
 def _is_dear(frame: Frame, node: ir.Select, side: ir.Expr) -> bool:
     """Does a side of a choice by data gather so many elements that a branch around it may be mispredicted?"""
-    return reads_data(node.cond) and gathered(frame, side) >= DEAR
+    if not reads_data(node.cond):
+        return False
+    if id(side) not in frame.dear:
+        frame.dear[id(side)] = takes_many(frame, (side,))
+    return frame.dear[id(side)]
 
 
-def gathered(frame: Frame, *exprs: ir.Expr) -> int:
-    """How many elements expressions take in a vector at places that data tell."""
-    found = {load for expr in exprs for load in nodes(expr) if isinstance(load, ir.Load)}
-    return frame.lanes * sum(frame.lane_axis in axes_of(load) and any(map(reads_data, load.index)) for load in found)
+def takes_many(frame: Frame, exprs: Iterable[ir.Expr], scattered: int = 0) -> bool:
+    """Do expressions take so many elements in a vector at places that data tell, beside some vectors that are `scattered`?"""
+    found = set[ir.Load]()
+    for node in nodes(*exprs):
+        if (len(found) + scattered) * frame.lanes >= DEAR:
+            return True
+        if isinstance(node, ir.Load) and frame.lane_axis in axes_of(node) and any(map(reads_data, node.index)):
+            found.add(node)
+    return (len(found) + scattered) * frame.lanes >= DEAR
 
 
 def _reads(frame: Frame, expr: ir.Expr) -> Read:
@@ -191,11 +201,16 @@ def _load(frame: Frame, node: ir.Load) -> Value:
         return small_tables.looked_up(builder, frame.target, access, table, frame.mask)
     if mask is None or not access.uniform or frame.wanted or access.owned:
         return memory.load(builder, frame.target, access, mask)
+    return _where_any(frame, mask, lambda: memory.load(builder, frame.target, access, None), access.place.name)
+
+
+def _where_any(frame: Frame, mask: Value, make: Callable[[], Value], name: str = "") -> Value:
+    """What is made behind a branch for where a mask holds some lane, and elsewhere zero."""
+    builder = frame.builder
     before = builder.block
-    with builder.if_then(any_lane(builder, mask)):
-        found = memory.load(builder, frame.target, access, None)
-        inside = builder.block
-    result = builder.phi(found.type, name=access.place.name)
+    with builder.if_then(any_lane(builder, mask)), frame.scope():
+        found, inside = make(), builder.block
+    result = builder.phi(found.type, name=name)
     result.add_incoming(found, inside)
     result.add_incoming(filled(found.type, 0), before)
     return result
@@ -232,18 +247,9 @@ def _select(frame: Frame, node: ir.Select) -> Value:
 
 def _side(frame: Frame, node: ir.Select, side: ir.Expr, chosen: Value) -> Value:
     """A side of a choice in the lanes that take it; what is dear is skipped where none does."""
-    builder = frame.builder
-    with frame.masked(both(builder, frame.mask, chosen)):
-        if not _is_dear(frame, node, side):
-            return value(frame, side)
-        assert frame.mask is not None
-        before = builder.block
-        with builder.if_then(any_lane(builder, frame.mask)), frame.scope():
-            found, inside = value(frame, side), builder.block
-    result = builder.phi(found.type)
-    result.add_incoming(found, inside)
-    result.add_incoming(filled(found.type, 0), before)
-    return result
+    mask = both(frame.builder, frame.mask, chosen)
+    with frame.masked(mask):
+        return _where_any(frame, mask, lambda: value(frame, side)) if _is_dear(frame, node, side) else value(frame, side)
 
 
 def _is_zero(node: ir.Expr) -> bool:

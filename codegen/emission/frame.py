@@ -90,7 +90,8 @@ class Frame:
     `stored` are the values of the statement and `beside` what it reads by lanes evenly apart, once somebody asks (see `spans`), `chunks`
     the copies that the statement is one of (see `neighbours`), `counters` are those of parallel loops, which run one after the other (see
     `shares`), `natural` are the loop variables that are never negative, and `asked` says that the values of the condition around are those
-    that are there: nothing was stored since. `copied` are the loops that are written out.
+    that are there: nothing was stored since. `copied` are the loops that are written out. `reads` and `dear` are found once for a part of a
+    statement: what it loads, and of a side of a choice whether a vector had better skip it.
     """
 
     target: Target
@@ -116,6 +117,7 @@ class Frame:
     numbering: Numbering = field(default_factory=Numbering)
     params: dict[str, Value] = field(default_factory=dict)
     reads: dict[int, Read] = field(default_factory=dict)
+    dear: dict[int, bool] = field(default_factory=dict)
     lines: FunctionLines | None = None
     part: Part | None = None
     limits: Mapping[ir.Expr, tuple[int, int]] = field(default_factory=dict)
@@ -132,7 +134,7 @@ class Frame:
         """Forget the values of the statement before: a store may have changed what they read; but not those of a condition just asked."""
         if not self.asked:
             self.memo = ChainMap()
-            self.reads = {}
+            self.reads, self.dear = {}, {}
         self.asked = False
         self.stored, self.beside = (), None
 

@@ -14,7 +14,7 @@ from tensorlang.codegen.emission import loops, memory, storage, streaming, tenso
 from tensorlang.codegen.emission.access import access_of, any_lane
 from tensorlang.codegen.emission.arithmetic import both, unary
 from tensorlang.codegen.emission.combining import combined, given_values
-from tensorlang.codegen.emission.expression import DEAR, gathered, value
+from tensorlang.codegen.emission.expression import takes_many, value
 from tensorlang.codegen.emission.frame import Frame
 from tensorlang.codegen.emission.in_turn import in_turn, takes_turns
 from tensorlang.codegen.emission.parallel import parallel
@@ -22,6 +22,7 @@ from tensorlang.codegen.emission.turned_loads import tile_of
 from tensorlang.codegen.emission.types import I32, Value, known, lanes_of, literal
 from tensorlang.codegen.emission.vector_access import VectorAccess
 from tensorlang.ir.dtype import BOOL, INT64
+from tensorlang.ir.mentions import read_by
 from tensorlang.ir.traverse import axes_of, dtype_of, expressions, loads_of, reads_data, statements
 
 
@@ -125,8 +126,8 @@ def _under(frame: Frame, stmt: ir.Stmt, mask: Value, *, by_data: bool, shared: b
 def _is_dear(frame: Frame, stmt: ir.Stmt) -> bool:
     """Does a statement gather and scatter so many elements that a branch around it may be mispredicted?"""
     parts = [*statements(stmt)]
-    scattered = frame.lanes * sum(any(map(reads_data, part.index)) for part in parts if isinstance(part, ir.Store))
-    return scattered + gathered(frame, *(expr for part in parts for expr in expressions(part))) >= DEAR
+    scattered = sum(any(map(reads_data, part.index)) for part in parts if isinstance(part, ir.Store))
+    return takes_many(frame, (expr for part in parts for expr in expressions(part)), scattered)
 
 
 def _has_uniform(frame: Frame, stmt: ir.Stmt, *, sure: bool) -> bool:
@@ -182,10 +183,7 @@ def _last_lane(frame: Frame, new: Value) -> Value:
 
 
 def _write(frame: Frame, stmt: ir.Store, accesses: list[VectorAccess], values: list[Value]) -> None:
-    written = {buffer.name for buffer in stmt.buffers}
-    read_again = stmt.reducer is not None or any(
-        getattr(load.buffer, "name", "") in written for part in stmt.values for load in loads_of(part)
-    )
+    read_again = stmt.reducer is not None or not read_by(stmt).isdisjoint(buffer.name for buffer in stmt.buffers)
     for access, new in zip(accesses, values, strict=True):
         if transpose.defers(frame, access) and frame.deferred is not None:
             frame.deferred.append(transpose.pending(frame, stmt, access, new))

@@ -300,7 +300,7 @@ class _Reader:
         split = self.splits.get(loop.loop)
         if (told := self.by_data.trips(loop, split or self.tiles.get(loop.loop))) is not None:
             if split is not None:
-                self.shares[loop.loop] = self.by_data.whole(split) or 0.0
+                self.shares[loop.loop] = self.by_data.whole(split)
             return min(trips, told)
         if loop.loop not in self.cut:
             return trips

@@ -46,10 +46,10 @@ class ToldRanges:
             return tiles
         return length / tiles if loop.kind == "serial" else None
 
-    def whole(self, split: SplitRelation) -> float | None:
+    def whole(self, split: SplitRelation) -> float:
         """The share of the tiles that are begun, of those of such an axis, which run whole."""
-        length = self.lengths.get(split.parent)
-        return None if length is None else max(0.0, length / split.factor - 1) / self._tiles(length, split)
+        length = self.lengths[split.parent]
+        return max(0.0, length / split.factor - 1) / self._tiles(length, split)
 
     @staticmethod
     def _tiles(length: float, split: SplitRelation) -> float:

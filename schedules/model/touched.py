@@ -80,7 +80,7 @@ def is_woven(rows: int) -> bool:
 
     Where a condition leaves no element, there are no rows.
     """
-    return 1 < rows <= MOST_WOVEN or (rows > 1 and rows & (rows - 1) == 0)
+    return rows > 1 and (rows <= MOST_WOVEN or rows & (rows - 1) == 0)
 
 
 def interleaving(rows: int) -> float:

@@ -14,13 +14,14 @@ from dataclasses import replace
 from tensorlang.algebra.bounds import interval
 from tensorlang.algebra.quotients import taken_apart
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Const, Expr, For, Nest, Stmt
+from tensorlang.ir import Binary, Const, Expr, For, Nest, Stmt
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.linear import expression, linear
 from tensorlang.ir.mentions import among, map_among
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, dtype_of, expressions, map_children, map_expressions, nodes, statements, walk
 from tensorlang.schedules.rewriting.edit import loops
+from tensorlang.schedules.rewriting.literal_ranges import literal_ranges
 from tensorlang.schedules.rewriting.region import expand
 
 
@@ -37,7 +38,7 @@ def without_decided_quotients(nest: Nest, made: frozenset[str]) -> Nest:
     held = (expr for loop in found for stmt in statements(loop) for expr in expressions(stmt))
     if not any(is_quotient(node) for expr in held for node in nodes(expr)):
         return nest
-    known = _ranges(nest)
+    known = literal_ranges((loop.loop, loop.lo, loop.hi) for loop in loops(nest.body))
     names = [loop.loop for loop in loops(nest.body)]
     done: dict[int, Expr] = {}
 
@@ -57,16 +58,6 @@ def without_decided_quotients(nest: Nest, made: frozenset[str]) -> Nest:
         return map_expressions(stmt, rewrite) if made_here else map_among(stmt, made, inside)
 
     return replace(nest, body=inside(nest.body))
-
-
-def _ranges(nest: Nest) -> Mapping[Expr, tuple[int, int]]:
-    """The first and the last iteration of each loop that has literal bounds."""
-    known: dict[Expr, tuple[int, int]] = {}
-    for loop in loops(nest.body):
-        if isinstance(loop.lo, Const) and isinstance(loop.hi, Const):
-            first, last = known.get(Axis(loop.loop), (int(loop.lo.value), int(loop.hi.value) - 1))  # copies of a stage share names
-            known[Axis(loop.loop)] = (min(first, int(loop.lo.value)), max(last, int(loop.hi.value) - 1))
-    return known
 
 
 def _weight(nest: Nest, expr: Expr) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tensorlang.ir import Axis, Binary, Compare, Expr
+from tensorlang.ir import Axis, Binary, Compare, Expr, Load, Source
 from tensorlang.ir.linear import linear
 from tensorlang.ir.traverse import axes_of, loads_of
 
@@ -37,24 +37,31 @@ class Ragged:
 
 def ragged(conditions: Iterable[Expr]) -> Ragged:
     """What the conditions around a statement tell of ranges."""
-    ends: dict[tuple[str, bool], set[str]] = {}
-    arrays: dict[tuple[str, bool], set[str]] = {}
+    ends: dict[tuple[str, bool], set[Load]] = {}
     waiting = list(conditions)
     while waiting:
         match waiting.pop():
             case Binary("and", left, right):
                 waiting += [left, right]
             case Compare("lt" | "le" | "gt" | "ge" as op, left, right) as cond:
-                read = {axis for load in loads_of(cond) for part in load.index for axis in axes_of(part)}
+                told = frozenset(loads_of(cond))
+                read = _axes(told)
                 form = linear(Binary("sub", left, right) if op in ("lt", "le") else Binary("sub", right, left))
                 for name in axes_of(cond) - read if read else ():
                     factor = form.terms.get(Axis(name), 0)
                     if factor:
-                        ends.setdefault((name, factor > 0), set()).update(read)
-                        told = (getattr(load.buffer, "name", "") for load in loads_of(cond))
-                        arrays.setdefault((name, factor > 0), set()).update(told)
+                        ends.setdefault((name, factor > 0), set()).update(told)
             case _:
                 pass
     both = {name for name, upper in ends if upper and (name, False) in ends}
-    keys = frozenset(axis for (name, _), read in ends.items() if name in both for axis in read)
-    return Ragged(frozenset(both), keys, frozenset(name for name in both if arrays[name, True].isdisjoint(arrays[name, False])))
+    keys = _axes(load for name in both for upper in (True, False) for load in ends[name, upper])
+    apart = frozenset(name for name in both if _arrays(ends[name, True]).isdisjoint(_arrays(ends[name, False])))
+    return Ragged(frozenset(both), keys, apart)
+
+
+def _axes(loads: Iterable[Load]) -> frozenset[str]:
+    return frozenset(axis for load in loads for part in load.index for axis in axes_of(part))
+
+
+def _arrays(loads: Iterable[Load]) -> set[Source]:
+    return {load.buffer for load in loads}

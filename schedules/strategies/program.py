@@ -59,7 +59,7 @@ class ProgramStrategy(ProgramStages):
         s = None if change is None else change.applied(self._plain)
         return None if s is None else replace(self, change=change, prepared=(s, self._blocks), _searched={}, _made={})
 
-    @property
+    @cached_property
     def placing(self) -> ProgramStrategy | None:
         """The program with windows and contractions in groups; None for one with what makes its operands and takes its result."""
         alone = len(self._tiles) == 1 and all(stage_kinds.stands_beside(self._plain, info, self._tiles) for info in self._stages)

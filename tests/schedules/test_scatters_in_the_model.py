@@ -130,8 +130,10 @@ def columns(points: int, width: int) -> tl.Schedule:
     at, features = tl.placeholder((points,), "int32", name="at"), tl.placeholder((points, 32), name="features")
     zero = tl.compute((32, 48 * width), lambda c, i: tl.cast(0, "float32"), name="zero")
     n, c = tl.reduce_axis(points, name="n"), tl.reduce_axis(32, name="c")
-    place = lambda n, c: (c, tl.clamp(at[n], 0, 48 * width - 1))  # noqa: E731
-    s = tl.Schedule(tl.scatter(zero, (n, c), place, lambda n, c: features[n, c], "max", name="canvas"))
+    canvas = tl.scatter(
+        zero, (n, c), lambda n, c: (c, tl.clamp(at[n], 0, 48 * width - 1)), lambda n, c: features[n, c], "max", name="canvas"
+    )
+    s = tl.Schedule(canvas)
     s.vectorize("canvas.c")
     return s
 

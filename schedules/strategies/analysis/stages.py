@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from math import gcd, prod
 
-from tensorlang.algebra.bounds import Ranges, conjuncts, values
+from tensorlang.algebra.bounds import conjuncts, values
 from tensorlang.ir import Axis, Binary, Buffer, Call, Const, Dim, Expr, For, If, Load, Nest, Store, Tail
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.integers import ASSUMED_EXTENT
@@ -17,6 +17,7 @@ from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, loads_of, nodes, walk
 from tensorlang.schedules.legality.accesses import accesses_to
 from tensorlang.schedules.rewriting.edit import extent_of, literal_extent, loops, path_to, stage_of, stores, stores_within
+from tensorlang.schedules.rewriting.literal_ranges import literal_ranges
 from tensorlang.schedules.rewriting.quotients import is_quotient
 from tensorlang.schedules.rewriting.ragged import Ragged, ragged
 from tensorlang.schedules.rewriting.region import expand
@@ -105,9 +106,7 @@ class StageInfo:
     @cached_property
     def _asks_in_vain(self) -> bool:
         """Is there something asked that no iteration fulfils, as `t >= n` of `t < n`?"""
-        bounds = ((loop.loop, loop.lo, loop.hi) for loop in (*self.around, *self.loops))
-        literal = ((name, lo.value, hi.value) for name, lo, hi in bounds if isinstance(lo, Const) and isinstance(hi, Const))
-        within: Ranges = {Axis(name): (int(lo), int(hi) - 1) for name, lo, hi in literal}
+        within = literal_ranges((loop.loop, loop.lo, loop.hi) for loop in (*self.around, *self.loops))
         return any(values(part, within) == (0, 0) for part in conjuncts(self.asked))
 
     @property
