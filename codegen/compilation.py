@@ -24,7 +24,7 @@ from tensorlang.codegen.emission.emit import emitted
 from tensorlang.codegen.llvm.binding import Compiled
 from tensorlang.codegen.llvm.safe_compilation import compiled
 from tensorlang.codegen.lowering.lower import lower
-from tensorlang.codegen.runtime import openmp, soft_floats, workspaces
+from tensorlang.codegen.runtime import soft_floats, workers, workspaces
 from tensorlang.codegen.runtime.threads import COUNTER_SYMBOL, get_threads
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target.cores import digest as machine_digest
@@ -53,7 +53,7 @@ MOST_GROWTH: Final = 16
 """By how much the code of a nest is underestimated before it is lowered, at most: 10 was seen, of bytes gathered by indices of 64 bits."""
 _looked_at = threading.local()
 """What a thread lowered last to see whether it stays small: the nest, the target, and what came of it."""
-_TAKEN: Final = frozenset({"posix_memalign", "free", "malloc", COUNTER_SYMBOL, *openmp.SYMBOLS, *workspaces.SYMBOLS})
+_TAKEN: Final = frozenset({"posix_memalign", "free", "malloc", COUNTER_SYMBOL, *workers.SYMBOLS, *workspaces.SYMBOLS})
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ Calls check their arguments completely before anything is written, release the i
 threads. A call of plain NumPy arrays runs in machine code from end to end (see `vectorcall_ir`); any other goes through
 `arguments.prepare`. The code stays loaded as long as the object, or a call of it, is alive.
 
-A process may fork: the child goes on calling and building kernels (see `forks` and `openmp`).
+A process may fork: the child goes on calling and building kernels (see `forks` and `workers`).
 """
 
 from __future__ import annotations

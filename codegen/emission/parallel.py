@@ -107,7 +107,7 @@ def _field(builder: llvm.IRBuilder, kind: llvm.Type, environment: Value, n: int)
 def _outlined(
     frame: Frame, loop: ir.For, body: Body, places: list[tuple[str, BufferAddress]], captured: list[Value], part: Part | None
 ) -> Value:
-    """The functions of one parallel loop; gives the one that OpenMP calls."""
+    """The functions of one parallel loop; gives the one that each thread calls."""
     module = frame.builder.module
     name = module.get_unique_name(f"{frame.function.name}.{readable(loop.loop)}")
     kinds = [value.type for value in captured]

@@ -1,1 +1,1 @@
-"""What compiled code finds around it: threads, the OpenMP runtime, C functions, arrays and clocks."""
+"""What compiled code finds around it: threads, C functions, arrays and clocks."""

@@ -10,7 +10,7 @@ import struct
 from typing import Final, NamedTuple
 
 from tensorlang.codegen.llvm import binding
-from tensorlang.codegen.runtime import c_library, openmp, workspaces
+from tensorlang.codegen.runtime import c_library, workers, workspaces
 from tensorlang.codegen.runtime.threads import COUNTER_SYMBOL, counter_address
 from tensorlang.errors import BuildError
 
@@ -78,8 +78,8 @@ def address_of(name: str, threads: int | None = None) -> int:
         return counter_address(threads)
     if name in workspaces.SYMBOLS:
         return workspaces.address(name)
-    if name in openmp.SYMBOLS:
-        return openmp.runtime().address(name)
+    if name in workers.SYMBOLS:
+        return workers.workers().address(name)
     return c_library.address(name)
 
 

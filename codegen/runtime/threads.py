@@ -3,8 +3,6 @@
 That of the process is `TENSORLANG_NUM_THREADS`, else the size of the affinity mask. Generated code reads the number at every parallel
 loop, as the external symbol `tensorlang_num_threads` (int32); a kernel with a number of its own has that symbol linked to another place.
 So one object serves any number, and a change needs no rebuild.
-
-It is 1 for good in a process that was forked off and cannot have threads of its own any more, see `openmp`.
 """
 
 from __future__ import annotations
@@ -24,8 +22,6 @@ MAX_THREADS: Final = 1024
 _count: Final = ctypes.c_int32(0)
 
 
-_alone: Final = ctypes.c_bool(False)
-
 _own: Final[dict[int, ctypes.c_int32]] = {}
 """The numbers that kernels have of their own, each in one place for all kernels; they stay, since code reads them."""
 
@@ -33,27 +29,9 @@ _own: Final[dict[int, ctypes.c_int32]] = {}
 def set_threads(count: SupportsIndex) -> None:
     """Use `count` threads (1 to 1024) in parallel loops from now on, in every kernel of this process that has no number of its own.
 
-    Raises `CallError` for anything else, and for more than 1 in a forked process that can have no threads; the number stays as it was.
+    Raises `CallError` for anything else; the number stays as it was.
     """
-    wanted = checked(count, "set_threads")
-    if wanted > 1 and _alone.value:
-        raise CallError(
-            f"set_threads: this process cannot have {wanted} threads: it was forked when its OpenMP runtime could not be put to rest, and "
-            "runs parallel loops on one; start processes afresh ('spawn') where they are to use several"
-        )
-    _count.value = wanted
-
-
-def stay_alone() -> None:
-    """Run parallel loops on the calling thread from now on."""
-    _count.value, _alone.value = 1, True
-    for place in list(_own.values()):
-        place.value = 1
-
-
-def is_alone() -> bool:
-    """Whether this process is past having threads."""
-    return bool(_alone.value)
+    _count.value = checked(count, "set_threads")
 
 
 def get_threads() -> int:
@@ -68,7 +46,7 @@ def counter_address(threads: int | None = None) -> int:
     if threads is None:
         get_threads()
         return ctypes.addressof(_count)
-    return ctypes.addressof(_own.setdefault(threads, ctypes.c_int32(1 if is_alone() else threads)))
+    return ctypes.addressof(_own.setdefault(threads, ctypes.c_int32(threads)))
 
 
 def _default() -> int:

@@ -57,21 +57,39 @@ define i32 @two(ptr %a, ptr %sum, ptr %difference) {
 
 TEAM = """
 @tensorlang_num_threads = external global i32
+%job = type { ptr, i32, i32 }
 declare void @GOMP_parallel(ptr, ptr, i32, i32)
-declare i32 @omp_get_thread_num()
-declare i32 @omp_get_num_threads()
-define internal void @body(ptr %out) {
-  %id = call i32 @omp_get_thread_num()
-  %size = call i32 @omp_get_num_threads()
+declare i32 @sched_yield()
+define internal void @body(ptr %job) {
+start:
+  %threads.at = getelementptr %job, ptr %job, i32 0, i32 1
+  %arrived.at = getelementptr %job, ptr %job, i32 0, i32 2
+  %out = load ptr, ptr %job
+  %threads = load i32, ptr %threads.at
+  %id = atomicrmw add ptr %arrived.at, i32 1 seq_cst
   %at = getelementptr i32, ptr %out, i32 %id
-  store i32 %size, ptr %at
+  store i32 %threads, ptr %at
+  br label %wait
+wait:
+  %arrived = load atomic i32, ptr %arrived.at seq_cst, align 4
+  %all = icmp sge i32 %arrived, %threads
+  %status = call i32 @sched_yield()
+  br i1 %all, label %done, label %wait
+done:
   ret void
 }
 define i32 @team(ptr %a, ptr %out) {
+  %job = alloca %job
+  store ptr %out, ptr %job
   %threads = load i32, ptr @tensorlang_num_threads
-  call void @GOMP_parallel(ptr @body, ptr %out, i32 %threads, i32 0)
+  %threads.at = getelementptr %job, ptr %job, i32 0, i32 1
+  store i32 %threads, ptr %threads.at
+  %arrived.at = getelementptr %job, ptr %job, i32 0, i32 2
+  store i32 0, ptr %arrived.at
+  call void @GOMP_parallel(ptr @body, ptr %job, i32 %threads, i32 0)
   ret i32 0
 }"""
+"""Each thread writes how many were asked for, and waits until all have come."""
 
 WAIT = """
 define i32 @wait(ptr %flag, ptr %out) {

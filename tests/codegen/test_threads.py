@@ -1,6 +1,5 @@
-"""One number of threads for the process, a runtime that is already there, and a right answer without one."""
+"""One number of threads for the process, or one of a call's own."""
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -11,8 +10,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.codegen.llvm import binding
-from tensorlang.codegen.runtime import arrays, openmp
+from tensorlang.codegen.runtime import arrays
 from tensorlang.codegen.runtime.threads import get_threads, set_threads
 from tensorlang.errors import CallError
 from tests.codegen import handmade
@@ -121,27 +119,3 @@ def test_a_wrong_environment_is_a_call_error(text: Any) -> None:
     done = in_a_child("from tensorlang.codegen.runtime.threads import get_threads; get_threads()", TENSORLANG_NUM_THREADS=text)
     assert done.returncode == 1
     assert "CallError: TENSORLANG_NUM_THREADS: expected a number of threads" in done.stderr
-
-
-def test_a_loaded_runtime_comes_first() -> None:
-    runtime = openmp.runtime()
-    if not isinstance(runtime.keep, ctypes.CDLL):
-        pytest.skip("no OpenMP runtime on this machine")
-    assert next(iter(openmp.candidates())).startswith("/")
-    assert set(runtime.addresses) == set(openmp.SYMBOLS)
-
-
-def test_without_a_runtime_a_parallel_loop_runs_once() -> None:
-    stub = openmp.serial()
-    out = np.zeros(16, "i4")
-    machine = binding.host()
-    count = ctypes.c_int32(8)
-    symbols = {**stub.addresses, "tensorlang_num_threads": ctypes.addressof(count)}
-    library = binding.link(binding.compile_module(handmade.TEAM, machine).object, ("team",), symbols)
-    ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(library.address("team"))(None, out.ctypes.data)
-    assert out.tolist() == [1] + [0] * 15
-
-
-def test_no_runtime_found_means_the_stub(monkeypatch: Any) -> None:
-    monkeypatch.setattr(openmp, "candidates", lambda: iter(["/nowhere/libgomp.so", "libc.so.6"]))
-    assert openmp.runtime.make() == openmp.serial()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +15,6 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import tensorlang as tl
 from tensorlang import kernels
 from tensorlang.codegen.kernel.kernel import Kernel
-from tensorlang.codegen.runtime import threads as runtime
 from tensorlang.ops.table import OPERATORS
 from tests.codegen import handmade
 from tests.draws import examples
@@ -63,24 +61,6 @@ def test_a_compiled_kernel_has_the_number_that_it_was_compiled_with() -> None:
     tl.set_threads(1)
     assert [kernel.threads for kernel in (own, other, default)] == [3, 2, 1]
     assert kernels.compile(product(70, 60, 50), threads=3).address == own.address
-
-
-def test_a_child_that_can_have_no_threads_runs_kernels_of_any_number() -> None:
-    five = team(5)
-    assert counted(five) == 5
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        runtime.stay_alone()
-        out = np.zeros(16, "i4")
-        for kernel in (five, team(6)):
-            kernel(np.zeros(16, "i4"), out=out)
-            os.write(writer, bytes([out[0]]))
-        os._exit(0)
-    os.close(writer)
-    assert os.read(reader, 1) + os.read(reader, 1) == b"\1\1"
-    os.waitpid(child, 0)
-    os.close(reader)
 
 
 @st.composite

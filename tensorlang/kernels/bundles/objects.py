@@ -13,7 +13,7 @@ from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.emission.parallel import THREAD, THREADS
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.runtime import symbols as linked, workspaces
-from tensorlang.codegen.runtime.openmp import SYMBOLS as OPENMP
+from tensorlang.codegen.runtime.workers import SYMBOLS as PARALLEL
 from tensorlang.codegen.runtime.workspaces import SUFFIX
 from tensorlang.codegen.target import Target
 from tensorlang.errors import BuildError
@@ -60,7 +60,7 @@ def objects(image: Image) -> Objects:
         outside = set(linked.undefined_symbols(code))
         if workspaces.TAKE in outside:
             raise BuildError(f"{image.name} cannot be exported: {own} has intermediates that no size bounds")
-        if taken.setdefault(own, code) != code or not outside.isdisjoint((*OPENMP, THREADS)):
+        if taken.setdefault(own, code) != code or not outside.isdisjoint((*PARALLEL, THREADS)):
             fresh = f"{image.name}_{number}"
             code, symbol = _renamed(function.program, fresh), symbol.replace(own, fresh, 1)
             own = fresh
