@@ -76,8 +76,11 @@ def _chooses_apart(frame: Frame, node: ir.Select) -> bool:
 
 
 def _is_dear(frame: Frame, node: ir.Select, side: ir.Expr) -> bool:
-    """Does a side of a choice by data gather so many elements that a branch around it may be mispredicted?"""
-    if not reads_data(node.cond):
+    """Does a side of a choice by data gather so many elements that a branch around it may be mispredicted?
+
+    Copies that choose alike would share nothing of what they compute in branches.
+    """
+    if not reads_data(node.cond) or frame.copied - axes_of(node.cond):
         return False
     if id(side) not in frame.dear:
         frame.dear[id(side)] = takes_many(frame, (side,))
@@ -195,6 +198,17 @@ def _load(frame: Frame, node: ir.Load) -> Value:
     table = small_table(node.buffer, node.index, frame.target.isa)
     if table and (row := _row(frame, node.buffer, node)) is not None:
         return small_tables.looked_up(frame.builder, frame.target, row, table, frame.mask)
+    if not frame.lanes or frame.lane_axis not in axes_of(node) or not any(map(reads_data, node.index)):
+        return _loaded(frame, node, table=table)
+    terms = frame.space.offset(node.index, frame.places[node.buffer.name].shape).terms
+    key = node.buffer.name, frozenset(terms.items())  # a condition may have asked for more lanes
+    if key not in frame.memo:
+        frame.memo[key] = _loaded(frame, node, table=table)
+    return frame.memo[key]
+
+
+def _loaded(frame: Frame, node: ir.Load, *, table: int) -> Value:
+    assert isinstance(node.buffer, ir.Buffer)
     access = access_of(frame, node.buffer, node.index, value, reads=True)
     builder, mask = frame.builder, None if node.exists else frame.mask
     if table and small_tables.begins_there(access):

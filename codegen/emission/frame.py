@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -82,15 +82,16 @@ class Read(IntEnum):
 class Frame:
     """The state of emission in one function.
 
-    `entry` writes where stack storage is declared, `stack` counts its bytes, `heap` is what has to be freed and `exits` the blocks that do
-    so where the function fails (see `storage.leave`), `memo` lives for one statement, `numbering` holds what index arithmetic is in scope,
-    `streamed` says that a fence is due, `deferred` holds stores that wait for their neighbours, in the copies of a `tile` (see `transpose`,
-    `turned_loads`), `lines` tells each instruction which line it comes from, where somebody asked, `part` is the function's own of what the
-    caller may hand over (None where it hands over nothing), `limits` what dims can be, `operands` are the buffers that nothing writes,
-    `stored` are the values of the statement and `beside` what it reads by lanes evenly apart, once somebody asks (see `spans`), `chunks`
-    the copies that the statement is one of (see `neighbours`), `counters` are those of parallel loops, which run one after the other (see
-    `shares`), `natural` are the loop variables that are never negative, and `asked` says that the values of the condition around are those
-    that are there: nothing was stored since. `copied` are the loops that are written out. `reads` and `dear` are found once for a part of a
+    `entry` writes where stack storage is declared, `stack` counts its bytes, `heap` is what has to be freed and `exits` the blocks that
+    do so where the function fails (see `storage.leave`), `memo` lives for one statement and has the values of its nodes, and by their
+    places those of elements that data tell, `numbering` holds what index arithmetic is in scope, `streamed` says that a fence is due,
+    `deferred` holds stores that wait for their neighbours, in the copies of a `tile` (see `transpose`, `turned_loads`), `lines` tells
+    each instruction which line it comes from, where somebody asked, `part` is the function's own of what the caller may hand over (None
+    where it hands over nothing), `limits` what dims can be, `operands` are the buffers that nothing writes, `stored` are the values of
+    the statement and `beside` what it reads by lanes evenly apart, once somebody asks (see `spans`), `chunks` the copies that the
+    statement is one of (see `neighbours`), `counters` are those of parallel loops, which run one after the other (see `shares`),
+    `natural` are the loop variables that are never negative, and `asked` says that the values of the condition around are those that
+    are there: nothing was stored since. `copied` are the loops that are written out. `reads` and `dear` are found once for a part of a
     statement: what it loads, and of a side of a choice whether a vector had better skip it.
     """
 
@@ -113,7 +114,7 @@ class Frame:
     lane_axis: str = ""
     mask: Value | None = None
     alive: Value | None = None
-    memo: ChainMap[int, Value] = field(default_factory=ChainMap)
+    memo: ChainMap[Hashable, Value] = field(default_factory=ChainMap)
     numbering: Numbering = field(default_factory=Numbering)
     params: dict[str, Value] = field(default_factory=dict)
     reads: dict[int, Read] = field(default_factory=dict)

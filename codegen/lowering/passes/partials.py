@@ -11,6 +11,8 @@ The partial results live across all loops around the vector loop that do not mov
 else there reads or writes the element's buffer. They are a power of two, the identity where there are fewer lanes: LLVM 22 ends the process
 where it sees that 15 truth values are counted. Vector loops stand at stores by now (`vectors.distribute`).
 
+Loops that are written out between them may move the element: each of its places has partial results of its own, `part[c, l]`.
+
 Between the loops may be a condition that alone keeps the element inside (`H[I[i]]` where I[i] is a row of H). Then lanes also note that
 they ran, and the partial results are combined only if one did:
 
@@ -73,43 +75,58 @@ def _rewrite(stmt: Stmt, taken: set[str], facts: tuple[Expr, ...]) -> Stmt:
                 return replace(stmt, then=_rewrite(then, taken, (*facts, cond)), orelse=other)
             case _:
                 return map_statements(stmt, lambda part: _rewrite(part, taken, facts))
-    vector, store = found
+    vector, store, planes = found
     lanes = int(getattr(simplify(Binary("sub", vector.hi, vector.lo)), "value", 0))
     if lanes <= 1:
         return stmt
     assert store.reducer is not None
     width = 1 << (lanes - 1).bit_length()
     lane = simplify(Binary("sub", Axis(vector.loop), vector.lo))
-    local = tuple(Buffer(unique(f"{buffer.name}_part", taken), (ir.const(width),), buffer.dtype, "register") for buffer in store.buffers)
-    partial = _Partials(f"{store.stage}.part", vector.loop, local, width, store.reducer)
-    into = _edited(vector, store, replace(store, buffers=local, index=(lane,)))
-    combined: Stmt = replace(store, values=partial.first())
-    if not _only_sometimes(stmt, store, facts):
+    shape = tuple(simplify(Binary("sub", plane.hi, plane.lo)) for plane in planes)
+    local = tuple(
+        Buffer(unique(f"{buffer.name}_part", taken), (*shape, ir.const(width)), buffer.dtype, "register") for buffer in store.buffers
+    )
+    partial = _Partials(f"{store.stage}.part", vector.loop, local, width, store.reducer, planes)
+    into = _edited(vector, store, replace(store, buffers=local, index=(*partial.places, lane)))
+    combined = replace(store, values=partial.first())
+    if not _only_sometimes(stmt, store, (*facts, *(fact for plane in planes for fact in facts_of(plane)))):
         rest = _rewrite(_edited(stmt, vector, into), taken, facts)  # sums of other stages may stand beside this one
-        return partial.allocated(block(partial.start(), rest, partial.halved(), combined))
-    ran = Buffer(unique(f"{store.buffers[0].name}_ran", taken), (ir.const(width),), INT32, "register")
-    flags = _Partials(f"{store.stage}.ran", f"{vector.loop}.ran", (ran,), width, single("max", "max", 0, INT32))
-    note = _edited(vector, store, Store(flags.stage, (ran,), (lane,), (Const(1, INT32),)))
+        return partial.allocated(block(partial.start(), rest, partial.halved(), partial.each(combined)))
+    ran = Buffer(unique(f"{store.buffers[0].name}_ran", taken), (*shape, ir.const(width)), INT32, "register")
+    flags = _Partials(f"{store.stage}.ran", f"{vector.loop}.ran", (ran,), width, single("max", "max", 0, INT32), planes)
+    note = _edited(vector, store, Store(flags.stage, (ran,), (*flags.places, lane), (Const(1, INT32),)))
     noted = _renamed(note, vector.loop, flags.loop)
-    combined = If(Compare("gt", flags.first()[0], Const(0, INT32)), combined)
-    body = block(partial.start(), flags.start(), _edited(stmt, vector, block(into, noted)), partial.halved(), flags.halved(), combined)
+    sometimes = partial.each(If(Compare("gt", flags.first()[0], Const(0, INT32)), combined))
+    body = block(partial.start(), flags.start(), _edited(stmt, vector, block(into, noted)), partial.halved(), flags.halved(), sometimes)
     return flags.allocated(partial.allocated(body))
 
 
 @dataclass(frozen=True, slots=True)
 class _Partials:
-    """One value for each of `width` lanes, combined by `reducer`; its loops are named after `loop`."""
+    """One value for each of `width` lanes and each iteration of `planes`, combined by `reducer`; its loops are named after `loop`."""
 
     stage: str
     loop: str
     local: tuple[Buffer, ...]
     width: int
     reducer: Reducer
+    planes: tuple[For, ...] = ()
+
+    @property
+    def places(self) -> tuple[Expr, ...]:
+        """Where the values of an iteration of `planes` are."""
+        return tuple(simplify(Binary("sub", Axis(plane.loop), plane.lo)) for plane in self.planes)
+
+    def each(self, body: Stmt) -> Stmt:
+        """A statement for each iteration of `planes`."""
+        for plane in reversed(self.planes):
+            body = replace(plane, body=body)
+        return body
 
     def start(self) -> Stmt:
         """Every lane at the identity."""
         axis = f"{self.loop}.part"
-        return _vector(axis, self.width, Store(self.stage, self.local, (Axis(axis),), self.reducer.identities))
+        return self.each(_vector(axis, self.width, Store(self.stage, self.local, (*self.places, Axis(axis)), self.reducer.identities)))
 
     def halved(self) -> Stmt:
         """All lanes combined into the first."""
@@ -118,13 +135,13 @@ class _Partials:
         while width > 1:
             width //= 2
             axis = f"{self.loop}.sum{width}"
-            high = tuple(Load(buffer, (Binary("add", Axis(axis), ir.const(width)),)) for buffer in self.local)
-            parts.append(_vector(axis, width, Store(self.stage, self.local, (Axis(axis),), high, self.reducer)))
-        return block(*parts)
+            high = tuple(Load(buffer, (*self.places, Binary("add", Axis(axis), ir.const(width)))) for buffer in self.local)
+            parts.append(_vector(axis, width, Store(self.stage, self.local, (*self.places, Axis(axis)), high, self.reducer)))
+        return self.each(block(*parts))
 
     def first(self) -> tuple[Expr, ...]:
         """The values of the first lane."""
-        return tuple(Load(buffer, (ir.const(0),)) for buffer in self.local)
+        return tuple(Load(buffer, (*self.places, ir.const(0))) for buffer in self.local)
 
     def allocated(self, body: Stmt) -> Stmt:
         """A statement inside the storage of the partial results."""
@@ -155,16 +172,23 @@ def _vector(loop: str, lanes: int, body: Stmt) -> For:
     return For(loop, ir.const(0), ir.const(lanes), body, "vector" if lanes > 1 else "serial")
 
 
-def _reduction(stmt: Stmt, outer: Sequence[str] = ()) -> tuple[For, Store] | None:
-    """The vector loop and store of a nest of loops around one combining store whose element none of those loops moves."""
+def _reduction(stmt: Stmt, outer: Sequence[For] = ()) -> tuple[For, Store, tuple[For, ...]] | None:
+    """The vector loop and store of a nest of loops around one combining store, and those of the loops that move its element.
+
+    These are written out, and stand inside one that does not move it.
+    """
     match stmt:
         case For(loop, body=body, kind="vector"):
             inner = _only_store(body)
-            if inner is None or inner.reducer is None or axes_of_all(inner.index) & {loop, *outer}:
+            if inner is None or inner.reducer is None:
                 return None
-            return stmt, inner
-        case For(loop, body=body, kind="serial" | "unroll"):
-            return _reduction(body, (*outer, loop))
+            follows = axes_of_all(inner.index)
+            planes = tuple(around for around in outer if around.loop in follows)
+            if loop in follows or outer[:1] == planes[:1] != () or not all(map(_is_written_out, planes)):
+                return None
+            return stmt, inner, planes
+        case For(body=body, kind="serial" | "unroll"):
+            return _reduction(body, (*outer, stmt))
         case If(_, then, None) if outer:
             return _reduction(then, outer)
         case Block(body) if outer:
@@ -172,6 +196,10 @@ def _reduction(stmt: Stmt, outer: Sequence[str] = ()) -> tuple[For, Store] | Non
             return next((inner for part, inner in found if inner is not None and _is_alone(inner[1], part, body)), None)
         case _:
             return None
+
+
+def _is_written_out(loop: For) -> bool:
+    return loop.kind == "unroll" and isinstance(simplify(Binary("sub", loop.hi, loop.lo)), Const)
 
 
 def _is_alone(store: Store, own: Stmt, body: Sequence[Stmt]) -> bool:
