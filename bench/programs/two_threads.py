@@ -26,9 +26,11 @@ MOST_ROUNDS: Final = 6
 """Times that all of them are measured, one after the other, at most."""
 CALM: Final = 1.5
 """How many times as long as the quickest forks of all those take at most where a measurement counts: for a while the two cores of a virtual
-machine may be far from one another, and what they tell one another takes twice as long (a fork 1.3 us instead of 0.6 on a Zen 4)."""
+machine may be far from one another, and what they tell one another takes twice as long."""
 FORKS: Final = 100
-"""Parallel loops that do nothing, one after the other, by which that is told."""
+"""Parallel loops that do little, one after the other, by which that is told."""
+LITTLE: Final = 256
+"""Additions of each thread in one of them: fewer, and the first thread does them all before the second has come."""
 
 
 def gains(names: Sequence[str]) -> dict[str, float]:
@@ -82,16 +84,19 @@ def _gain(name: str) -> Gain | None:
 
 @cache
 def _forks() -> Kernel:
-    x = tl.placeholder((2,), name="x")
-    s = tl.Schedule(tl.scan(lambda _, state: tl.compute((2,), lambda i: state[i] + 1, name="next"), x, FORKS, keep="last", name="forks"))
+    x, k = tl.placeholder((2, LITTLE), name="x"), tl.reduce_axis(LITTLE, name="k")
+    zero = tl.compute((2,), lambda i: 0.0, name="zero")
+    s = tl.Schedule(
+        tl.scan(lambda _, y: tl.compute((2,), lambda i: y[i] + tl.sum(x[i, k], k), name="next"), zero, FORKS, keep="last", name="forks")
+    )
     s.parallel("next.i")
     return tl.build(s)
 
 
 def _fork() -> float:
-    """Seconds of a parallel loop that does nothing: the quickest of a few runs of many, one after the other."""
+    """Seconds of a parallel loop that does little: the quickest of a few runs of many, one after the other."""
     tl.set_threads(2)
-    kernel, given, taken = _forks(), np.zeros(2, np.float32), list[float]()
+    kernel, given, taken = _forks(), np.zeros((2, LITTLE), np.float32), list[float]()
     for _ in range(5):
         start = time.perf_counter()
         kernel(given)

@@ -129,7 +129,7 @@ def figures(machine: Machine, seconds: Mapping[str, float], huge: int = 1 << 21,
         "together": None if all_by_one is None else min(max(all_by_one, 1.0), threads),
         **pages,
         "outstanding": _by(cycles, "chase memory", "random"),
-        "fork": seconds["fork"] - seconds["call"] if {"fork", "call"} <= seconds.keys() else None,
+        "fork": seconds["fork"] - seconds["share"] if {"fork", "share"} <= seconds.keys() else None,
     }
     return {path: value for path, value in found.items() if value is not None}
 

@@ -8,7 +8,8 @@
     doubled, filled  through memory that no cache holds, the second one past the caches
     chase            each load says where the next one is
     indexed          loads that do not wait for each other, at places that an array tells; by lanes of vectors they are gathers
-    alone            next to nothing, as a call alone and in a parallel loop
+    alone            next to nothing, as a call alone
+    shares           a chain of additions for each thread of a parallel loop, or one
 
 All are scheduled by hand: default schedules depend on what is measured here. Tables have a power of two of elements, so that a mask
 proves every place inside.
@@ -38,6 +39,8 @@ from tensorlang.schedules.schedule import Schedule
 FLOAT: Final = dtype("float32")
 DEPTH: Final = 4096
 TILES: Final = ((5, 2), (4, 4))
+SUMMANDS: Final = 2048
+"""Of a share: some 2 us, several times what a thread that is awake takes to begin."""
 """Rows and columns of vectors that fit 16 and 32 registers: the accumulators that two units of latency five, or four of four, need."""
 CYCLES: Final = 8
 """Of a step of `clock`."""
@@ -214,7 +217,16 @@ def gathered(machine: Target, size: int, again: int) -> Schedule:
     return s
 
 
-def alone(threads: int) -> Schedule:
-    """An addition for each thread."""
-    X = placeholder((max(threads, 2),), FLOAT, name="X")
+def alone() -> Schedule:
+    """An addition."""
+    X = placeholder((2,), FLOAT, name="X")
     return Schedule(compute(X.shape, lambda i: X[i] + 1, name="Y"))
+
+
+def shares(count: int) -> Schedule:
+    """So many sums of `SUMMANDS`, one after the other or each by a thread: long enough for the others to begin before all is done."""
+    X, k = placeholder((count, SUMMANDS), FLOAT, name="X"), reduce_axis(SUMMANDS, name="k")
+    s = Schedule(compute((count,), lambda i: total(X[i, k], k), name="Y"))
+    if count > 1:
+        s.parallel("Y.i")
+    return s

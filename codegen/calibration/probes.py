@@ -80,9 +80,9 @@ class Bench:
             ]
             if get_threads() > 1:
                 found.append(Probe("read half together", partial(self._read_memory, self.beyond // 2, get_threads()), 0.02))
-        found.append(Probe(CALL, partial(self._alone, forked=False)))
+        found.append(Probe(CALL, self._alone))
         if get_threads() > 1:
-            found.append(Probe("fork", partial(self._alone, forked=True)))
+            found += [Probe("share", partial(self._shares, 1)), Probe("fork", partial(self._shares, get_threads()))]
         for count in self.counts:
             found.append(Probe(f"pages {count}", partial(self._strided, count, APART), SHORT))
             found.append(Probe(f"lines {count}", partial(self._strided, count, self.machine.line), SHORT))
@@ -252,12 +252,11 @@ class Bench:
         table[places] = np.roll(places, -1)
         return self._chase(table, self.machine.pages.walk, count * self.machine.line, start)
 
-    def _alone(self, *, forked: bool) -> BoundKernel:
-        threads = get_threads()
-        s = kernels.alone(threads)
-        if forked:
-            s.parallel(*s.loops("Y"))
-        return BoundKernel(linked(s, self.target).bind(np.ones(max(threads, 2), np.float32)), 1)
+    def _alone(self) -> BoundKernel:
+        return BoundKernel(linked(kernels.alone(), self.target).bind(np.ones(2, np.float32)), 1)
+
+    def _shares(self, count: int) -> BoundKernel:
+        return BoundKernel(linked(kernels.shares(count), self.target).bind(np.ones((count, kernels.SUMMANDS), np.float32)), 1)
 
 
 def _in_turn(calls: Sequence[Callable[[], Any]]) -> Callable[[], Any]:

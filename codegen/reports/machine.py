@@ -2,7 +2,8 @@
 
     multiply-adds    a tile of accumulators stays in registers, nothing but products are added to it
     bytes            the sum of an array that fits half of L1, L2 or L3, again and again; for memory also a stream that writes
-    call, fork       an addition of two numbers, alone and in a parallel loop with one iteration for each thread
+    call             an addition of two numbers
+    fork             a parallel loop with a sum for each thread, beyond one of these sums alone
 
 The kernels are those of `codegen.calibration`. Each rate is that of the fastest of a few samples, so that other load on the machine
 counts little. The numbers are measured once in a process, for each element type and number of threads, in about half a second.
@@ -88,9 +89,10 @@ def _bandwidths(machine: Target, threads: int) -> dict[Home, float]:
 
 def _overheads(machine: Target, threads: int) -> tuple[float, float]:
     """Seconds of a call that does next to nothing, and what a parallel loop adds."""
-    ones, alone = np.ones(max(threads, 2), np.float32), kernels.alone(threads)
-    call = timing.sample(linked(alone, machine).bind(ones), 5).min
+    call = timing.sample(linked(kernels.alone(), machine).bind(np.ones(2, np.float32)), 5).min
     if threads == 1:
         return call, 0.0
-    alone.parallel(*alone.loops("Y"))
-    return call, max(fastest(linked(alone, machine).bind(ones)) - call, 0.0)
+    one, all_of_them = (
+        fastest(linked(kernels.shares(count), machine).bind(np.ones((count, kernels.SUMMANDS), np.float32))) for count in (1, threads)
+    )
+    return call, max(all_of_them - one, 0.0)

@@ -144,7 +144,7 @@ RENAMED: Final[dict[str, tuple[str, frozenset[str]]]] = {
 """Cores by an instruction set that those before them lack, and the names of these: a hypervisor may tell the model of an older one."""
 
 FORK: Final = 4e-6
-"""Seconds of a parallel loop that does nothing. Two threads that are awake take 1.3 us on a Zen 3; more take longer."""
+"""Seconds that a parallel loop takes beyond the work of a thread. Two threads that are awake take 1.3 us on a Zen 3; more take longer."""
 
 _BY_NAME: Final = {(arch, name): core for arch, cores in TABLE.items() for core in cores for name in core.names.split()}
 

@@ -3,7 +3,7 @@
 Why own it: box-shaped spaces with a rejection lambda repeat points, propose infeasible ones and do not end. Here every knob lists feasible
 values, the number of points below each is known by dynamic programming, so a uniform point is a uniform integer unranked through the
 tree. Constraints between knobs are counted and drawn exactly too, by asking them what they read (see `feasible`); only a space whose
-constraints read too much is left to rejection, and where that finds nothing, to walks from a point that is known (`around`). Either way a
+constraints read too much is left to rejection, and where that finds little, to walks from a point that is known (`around`). Either way a
 search of it ends, exactly in the first case.
 
 A space is a value: `fix`, `restrict`, `where` and `only` return another one. `print(space)` shows the tree and how many points it has.
@@ -51,6 +51,8 @@ __all__ = [
 ]  # fmt: skip
 
 PROBES: Final = 2_000
+RARE: Final = 100
+"""Points of which less than one is feasible: drawing uniformly takes minutes for a few, where asking whether one is takes milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ class Space:
         """Up to `n` distinct feasible points, uniformly, none whose `spelling` is in `exclude`.
 
         Fewer come back only when no more are left; or, where the feasible points are not known exactly, when a long scan finds no more.
-        Where they are so rare that none is found, they are a few moves from the point that is `known`, if there is one.
+        Where they are rare, they are not uniform but a few moves from the point that is `known`, if there is one.
         Raises `TuningError` for what is no generator or no number.
         """
         rng, n, exclude = arguments.generator(rng), arguments.whole(n, "the number of points"), arguments.spellings(exclude)
@@ -160,7 +162,7 @@ class Space:
                     yield self._exact.at(below(rng, many))
             yield from map(self._exact.at, rng.permutation(many).tolist() if many <= SCANNED else scattered(rng, many))
             return
-        if self.known is not None and not self.count.feasible and self._feasible(self.known):
+        if self.known is not None and self.count.feasible * RARE < self.total and self._feasible(self.known):
             yield from (walked(self, rng, self.known) for _ in range(50 * n + PROBES))
             return
         for rank in itertools.chain((below(rng, self.total) for _ in range(50 * n + PROBES)), scattered(rng, self.total)):

@@ -1,6 +1,6 @@
 """Random walks through a space: by ranks spread over all of it, and from a feasible point to others.
 
-The latter are for spaces of which so little is feasible that nothing is found by chance.
+The latter are for spaces of which so little is feasible that next to nothing is found by chance.
 """
 
 from __future__ import annotations

@@ -105,7 +105,8 @@ def test_what_no_two_rounds_agree_on_is_not_found() -> None:
 SECONDS = {
     "cycle": 0.3e-9, "multiply-add": 0.15e-9, "multiply-add chain": 1.2e-9, "read L1": 0.3e-9 / 64, "read L2": 0.3e-9 / 30,
     "read L3": 0.3e-9 / 20, "read memory": 0.05e-9, "chase L1": 1.5e-9, "chase L2": 3.9e-9, "chase L3": 15e-9, "chase memory": 120e-9,
-    "random": 6e-9, "stream": 0.05e-9, CALL: 0.3e-6, "fork": 2.3e-6, "add in place": 0.3e-9, "gather": 0.3e-9, "division": 0.9e-9,
+    "random": 6e-9, "stream": 0.05e-9, CALL: 0.3e-6, "share": 2.6e-6, "fork": 4.6e-6, "add in place": 0.3e-9, "gather": 0.3e-9,
+    "division": 0.9e-9,
     "read half": 0.06e-9, "copy half": (0.05**2 + 0.06**2) ** 0.5 * 1e-9, "read half together": 0.03e-9,
     "root": 1.5e-9, "division chain": 3.3e-9, "root chain": 4.5e-9, "pages of arrays": 9e-9, "chase pages": 12.3e-9, "chase lines": 3.9e-9,
     **{f"lines {count}": 0.6e-9 for count in PAGES}, **{f"pages {count}": 0.6e-9 if count <= 2048 else 9e-9 for count in PAGES},

@@ -272,6 +272,25 @@ def test_points_of_a_space_that_is_nearly_empty_are_drawn_around_one_that_is_kno
     assert any(sum(value != "whole" for value in point.values()) > 1 for point in points)
 
 
+def test_so_are_those_of_which_one_in_two_thousand_is_feasible() -> None:
+    """Thirty of them would take sixty thousand draws, and a question to each."""
+    names = [f"stage{place}" for place in range(22)]
+    asked = [0]
+
+    def few(config: Config) -> bool:
+        asked[0] += 1
+        return bool(sum(config[name] for name in names) <= 4)
+
+    space = Space(tuple(Choice(name, (False, True)) for name in names)).where(few, "few are elsewhere")
+    known = dict.fromkeys(names, False)
+    assert not space.count.exact and 0 < space.count.feasible < space.total / 300
+    around = space.around(known)
+    before = asked[0]
+    points = around.sample(np.random.default_rng(0), 30)
+    assert len(points) == 30 and all(map(space.contains, points))
+    assert asked[0] - before < 5_000
+
+
 @pytest.mark.parametrize("strategy", sorted({*STRATEGIES} - {"grid"}))
 def test_searches_of_a_space_that_is_nearly_empty_begin_around_the_default(strategy: str) -> None:
     space, known = nearly_empty()
