@@ -120,6 +120,8 @@ def test_gauss_seidel_reads_this_sweep_and_the_last() -> None:
         ("float64", lambda x, past: past / 3 + x, 0, "float64"),
         ("int8", lambda x, past: x + past, 0, "int8"),
         ("bool", lambda x, past: x | past, False, "bool"),
+        ("bool", lambda _, past: ~past, False, "bool"),
+        ("int32", lambda _, past: past + 1, False, "int64"),
         ("float16", lambda x, past: tl.maximum(past, x), 0.0, "float16"),
         ("float64", lambda x, past: x + tl.sqrt(past), 1.0, "float64"),
         ("int32", lambda x, past: tl.cast(x, "int64") + past // 2, 0, "int64"),

@@ -2,7 +2,8 @@
 
     for v: for e: if ptr[v] <= e: if e < ptr[v + 1]: ...          e runs E / V times for each v
 
-A tile of such a range stands at a multiple of its length, wherever the range begins: one more is begun than it fills.
+A tile of such a range stands at a multiple of its length, wherever the range begins: one more is begun than it fills. Where what tells it
+changes inside its loop, as between lanes that are rows, the loop runs over all that the range can be.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from math import prod
 from tensorlang.algebra.bounds import Bounds, conjuncts
 from tensorlang.ir import Axis, For, If, Nest, SplitRelation
 from tensorlang.ir.integers import ASSUMED_EXTENT
+from tensorlang.ir.relations import depends_on
 from tensorlang.ir.traverse import axes_of, reads_data, statements
+from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.rewriting.ragged import ragged
 
 
@@ -31,6 +34,8 @@ class ToldRanges:
         found: dict[str, float] = {}
         for name in ragged(asked).bounded:
             own = ragged(part for part in asked if name in axes_of(part))
+            if _is_told_inside(nest, name, own.keys):
+                continue
             sizes = [_extent(bounds, axis) for axis in (name, *own.keys)]
             known = prod(size or 0 for size in sizes[1:]) if None not in sizes else None
             found[name] = own.length(name, sizes[0] or ASSUMED_EXTENT, known)
@@ -54,6 +59,13 @@ class ToldRanges:
     @staticmethod
     def _tiles(length: float, split: SplitRelation) -> float:
         return length / split.factor + 1 - 1 / split.factor
+
+
+def _is_told_inside(nest: Nest, name: str, keys: frozenset[str]) -> bool:
+    """Does a loop inside one of an axis change what tells its range?"""
+    told = [Axis(key) for key in keys]
+    own = (loop for loop in loops(nest.body) if depends_on(nest, [Axis(name)], {loop.loop}))
+    return any(depends_on(nest, told, {inside.loop for inside in loops(loop.body)}) for loop in own)
 
 
 def _extent(bounds: Bounds, axis: str) -> int | None:

@@ -122,13 +122,16 @@ def _inferred(body: Callable[..., tuple[tuple[Itself, ...], tuple[Expr, ...]]], 
     """The types of the body, what it reads of itself being weak; of a tensor that reads only the others, the type that they give it."""
     first: DefinitionError | None = None
     count = len(borders)
-    for probe in itertools.product(PROBES, repeat=count) if count <= MAX_PROBED else ((kind,) * count for kind in PROBES):
+    kinds = [(BOOL, *PROBES) if border.dtype == BOOL else PROBES for border in borders]  # what is true or false outside may be it inside
+    for probe in itertools.product(*kinds) if count <= MAX_PROBED else ((kind,) * count for kind in (*kinds[0], *PROBES)):
         try:
             _, results = body(probe, (True,) * count)
             found = [common("outside=", result, border)[0][0] for result, border in zip(results, borders, strict=True)]
+            if any(kind == BOOL != part.dtype for kind, part in zip(probe, found, strict=True)):
+                continue
             break
         except DefinitionError as error:
-            first = first or error
+            first = error if first is None or probe == PROBES[:1] * count else first
     else:
         assert first is not None
         raise first

@@ -14,6 +14,7 @@ from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import target
 from tensorlang.ir.mentions import allocations
+from tensorlang.ir.traverse import statements
 from tensorlang.schedules.rewriting.edit import loops, stores_within
 
 ATOMS: Final = 37
@@ -115,3 +116,20 @@ def test_what_copies_that_choose_alike_share_is_computed_once() -> None:
     text = emitted(lower(beside(forces(4, "float32")).nest, isa), isa, name="forces").text
     assert text.count("fdiv") == 8
     assert binding.render(text, isa.machine, "llvm").count("fdiv") <= 3
+
+
+@pytest.mark.parametrize("wanted", ["none", "some", "all"])
+def test_rows_that_a_condition_leaves_out_have_nothing_to_combine(wanted: str) -> None:
+    """They took as long as others where one vector was the whole of a row."""
+    own, x = tl.placeholder((9,), "int32", name="own"), tl.placeholder((9, 128), name="x")
+    k = tl.reduce_axis(128, "k")
+    first = tl.compute((9,), lambda i: tl.cast(tl.argmax(x[i, k], axis=k, where=own[i] < 0), "int32"), name="first")
+    s = tl.Schedule(first)
+    s.vectorize("first.k")
+    nest = lower(s.nest, target("znver4"))
+    (test,) = [part for part in statements(nest.body) if isinstance(part, ir.If)]
+    assert any(store.stage == "first.part" for store, _, _ in stores_within(test))
+    rng = np.random.default_rng(3)
+    mine = {"none": np.ones(9), "all": -np.ones(9), "some": rng.choice([-1, 1], 9)}[wanted].astype("int32")
+    values = rng.random((9, 128)).astype("float32")
+    np.testing.assert_array_equal(tl.build(s)(mine, values), np.where(mine < 0, values.argmax(axis=1), -1))

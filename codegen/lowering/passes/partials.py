@@ -19,6 +19,8 @@ they ran, and the partial results are combined only if one did:
     vector k_i in range(16): if c: part[k_i] += A[i, k]
     vector k_i in range(16): if c: ran[k_i] = 1
     ... if ran[0] != 0: H[I[i]] += part[0]
+
+A condition that no lane and no iteration changes stands around all of this: rows that it leaves out have nothing to combine.
 """
 
 from __future__ import annotations
@@ -52,10 +54,11 @@ from tensorlang.ir import (
 from tensorlang.ir.dtype import INT32
 from tensorlang.ir.mentions import allocations, mentions
 from tensorlang.ir.names import unique
-from tensorlang.ir.traverse import axes_of, map_expressions, map_statements, reads_data, statements, substitute
+from tensorlang.ir.traverse import axes_of, loads_of, map_expressions, map_statements, reads_data, statements, substitute
 from tensorlang.language.reduction import single
 from tensorlang.schedules.legality.accesses import facts_of
 from tensorlang.schedules.legality.in_bounds import sides_left
+from tensorlang.schedules.rewriting.edit import literal_extent
 
 
 def vector_partials(nest: Nest) -> Nest:
@@ -76,6 +79,9 @@ def _rewrite(stmt: Stmt, taken: set[str], facts: tuple[Expr, ...]) -> Stmt:
             case _:
                 return map_statements(stmt, lambda part: _rewrite(part, taken, facts))
     vector, store, planes = found
+    if (asked := _asked_once(stmt, store)) is not None:
+        cond, inner = asked
+        return If(cond, _rewrite(inner, taken, (*facts, cond)))
     lanes = int(getattr(simplify(Binary("sub", vector.hi, vector.lo)), "value", 0))
     if lanes <= 1:
         return stmt
@@ -146,6 +152,22 @@ class _Partials:
     def allocated(self, body: Stmt) -> Stmt:
         """A statement inside the storage of the partial results."""
         return allocate(self.local, body)
+
+
+def _asked_once(stmt: Stmt, store: Store, outer: tuple[For, ...] = ()) -> tuple[Expr, Stmt] | None:
+    """The first condition around the store that is the same in all loops of `stmt`, and the statement without it.
+
+    Loops that may be empty stay around it: what it reads need not exist then.
+    """
+    match stmt:
+        case For(body=body) if literal_extent(stmt):
+            found = _asked_once(body, store, (*outer, stmt))
+            return None if found is None else (found[0], replace(stmt, body=found[1]))
+        case If(cond, then, None) if outer and axes_of(cond).isdisjoint(loop.loop for loop in outer):
+            written = {buffer.name for buffer in store.buffers}
+            return None if any(isinstance(load.buffer, Buffer) and load.buffer.name in written for load in loads_of(cond)) else (cond, then)
+        case _:
+            return None
 
 
 def _only_sometimes(stmt: Stmt, store: Store, facts: tuple[Expr, ...]) -> bool:
