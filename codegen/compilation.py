@@ -43,6 +43,7 @@ from tensorlang.schedules.legality.in_place import overwritten
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose, expectations
 from tensorlang.system import collector
+from tensorlang.system.interruptions import is_interruption
 from tensorlang.system.lazy import cached_property
 from tensorlang.system.object_cache import ObjectCache
 
@@ -172,8 +173,12 @@ def default_schedule(outputs: object, target: Target, constants: frozenset[str] 
         return _unscheduled(outputs, Fault.of("", error))  # nearly too large by itself, and so once it is vectorised
     except (TensorlangError, MemoryError):
         raise
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong in a search for speed
-        return plain_loops(outputs, error)
+    except OSError:  # no search raises this: it is somebody's time limit
+        raise
+    except Exception as error:
+        if is_interruption(error):
+            raise
+        return plain_loops(outputs, error)  # whatever goes wrong in a search for speed
 
 
 def _too_much_lowered(nest: Nest, target: Target) -> str | None:

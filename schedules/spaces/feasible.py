@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from tensorlang.schedules.spaces.knobs import Knob, Value
+from tensorlang.system.interruptions import is_interruption
 
 Config: TypeAlias = dict[str, Any]
 Predicate: TypeAlias = Callable[[Config], bool]
@@ -118,7 +119,10 @@ def feasible(knobs: Sequence[Knob], constraints: Sequence[Predicate], given: Con
             groups = _groups(survey, tuple(knobs), [_Constraint(holds) for holds in constraints], given)
         except _TooMany:
             raise
-        except Exception:  # noqa: BLE001 - it relies on an earlier constraint: all together, in order
+        except Exception as error:
+            if is_interruption(error):
+                raise
+            # it relies on an earlier constraint: all together, in order
             groups = [(frozenset(knob.name for knob in knobs), tuple(_Constraint(holds) for holds in constraints))]
         trees = [survey.tree(tuple(knob for knob in knobs if knob.name in read), given, held)[0] for read, held in groups]
     except _TooMany:
@@ -216,7 +220,10 @@ class _Constraint:
                 needs.update(config)
                 return self, read.knob
             self._keep(point).reads = read.name
-        except Exception:  # noqa: BLE001 - it wants a real dict: decide one knob after the other until it can be given one
+        except Exception as error:
+            if is_interruption(error):
+                raise
+            # it wants a real dict: decide one knob after the other until it can be given one
             needs.update(config)
             return self, undecided[0]
         else:

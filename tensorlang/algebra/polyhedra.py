@@ -23,6 +23,7 @@ from tensorlang.algebra.formula import Formula
 from tensorlang.ir import Axis, Dim, Expr, Select
 from tensorlang.ir.traverse import walk
 from tensorlang.system import forks
+from tensorlang.system.interruptions import imported_whole
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -37,10 +38,7 @@ Image: TypeAlias = tuple[Sequence[Expr], Sequence[tuple[Expr, Expr]]]
 @cache
 def _isl() -> ModuleType:
     with forks.loading:  # a thread may be here while another one forks
-        import islpy  # noqa: PLC0415 - see the module docstring
-
-    module: ModuleType = islpy
-    return module
+        return imported_whole("islpy")
 
 
 class _Own(threading.local):
