@@ -1,4 +1,4 @@
-"""Quotients and remainders that the ranges of loops decide.
+"""Quotients, remainders and bits that the ranges of loops decide.
 
     for c_o in range(4):                            for c_o in range(4):
         vector c_i in range(8):             ->          vector c_i in range(8):
@@ -6,6 +6,7 @@
 
 So a blocked layout is walked as the blocks lie, and a vector over one block is one access to memory. Where a vector lies within one of
 the blocks of which a divisor is made, the division leaves the lanes: `(16 c_o + c_i) % 64` is `16 (c_o % 4) + c_i` (`algebra.quotients`).
+So do bits: `(16 c_o + c_i) ^ 64` is `16 (c_o ^ 4) + c_i` (`algebra.bits`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tensorlang import ir
+from tensorlang.algebra.bits import bits_apart
 from tensorlang.algebra.quotients import taken_apart
 from tensorlang.algebra.rules import SMALL
 from tensorlang.algebra.simplify import simplify
@@ -73,12 +75,19 @@ def _over_decided(expr: Expr, node: Expr, ranges: Ranges) -> Expr:
     match node:
         case Binary("floordiv" | "mod" as op, left, Const(by)) if by > 0 and node.right == ir.const(int(by)):
             form = linear(left)
-            if any(not isinstance(atom, (Axis, Dim)) or abs(factor) >= SMALL for atom, factor in form.terms.items()):
-                return node
-            found = taken_apart(op, form, int(by), lambda rest: _span(rest, ranges))
+            found = taken_apart(op, form, int(by), lambda rest: _span(rest, ranges)) if _is_of_loops(form) else None
+            return node if found is None else found
+        case Binary("and" | "or" | "xor" as op, left, Const(mask)) if node.right == ir.const(int(mask)):
+            form = linear(left)
+            found = bits_apart(op, form, int(mask), lambda rest: _span(rest, ranges)) if _is_of_loops(form) else None
             return node if found is None else found
         case _:
             return node if node is expr else simplify(node)
+
+
+def _is_of_loops(form: Linear) -> bool:
+    """Is a form one of loops and extents, which does not wrap?"""
+    return all(isinstance(atom, (Axis, Dim)) and abs(factor) < SMALL for atom, factor in form.terms.items())
 
 
 def _span(form: Linear, ranges: Ranges) -> tuple[int, int] | None:
