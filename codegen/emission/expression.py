@@ -76,11 +76,8 @@ def _chooses_apart(frame: Frame, node: ir.Select) -> bool:
 
 
 def _is_dear(frame: Frame, node: ir.Select, side: ir.Expr) -> bool:
-    """Does a side of a choice by data gather so many elements that a branch around it may be mispredicted?
-
-    Copies that choose alike would share nothing of what they compute in branches.
-    """
-    if not reads_data(node.cond) or frame.copied - axes_of(node.cond):
+    """Does a side of a choice by data gather so many elements that a branch around it may be mispredicted?"""
+    if not reads_data(node.cond):
         return False
     if id(side) not in frame.dear:
         frame.dear[id(side)] = takes_many(frame, (side,))
@@ -88,12 +85,16 @@ def _is_dear(frame: Frame, node: ir.Select, side: ir.Expr) -> bool:
 
 
 def takes_many(frame: Frame, exprs: Iterable[ir.Expr], scattered: int = 0) -> bool:
-    """Do expressions take so many elements in a vector at places that data tell, beside some vectors that are `scattered`?"""
+    """Do expressions take so many elements in a vector at places that data tell, beside some vectors that are `scattered`?
+
+    What a condition has loaded is there: copies that choose alike, as forces along three axes, share what they compute of it, which they
+    would not in branches.
+    """
     found = set[ir.Load]()
     for node in nodes(*exprs):
         if (len(found) + scattered) * frame.lanes >= DEAR:
             return True
-        if isinstance(node, ir.Load) and frame.lane_axis in axes_of(node) and any(map(reads_data, node.index)):
+        if isinstance(node, ir.Load) and (key := _told_place(frame, node)) is not None and key not in frame.memo:
             found.add(node)
     return (len(found) + scattered) * frame.lanes >= DEAR
 
@@ -198,13 +199,21 @@ def _load(frame: Frame, node: ir.Load) -> Value:
     table = small_table(node.buffer, node.index, frame.target.isa)
     if table and (row := _row(frame, node.buffer, node)) is not None:
         return small_tables.looked_up(frame.builder, frame.target, row, table, frame.mask)
-    if not frame.lanes or frame.lane_axis not in axes_of(node) or not any(map(reads_data, node.index)):
+    key = _told_place(frame, node)
+    if key is None:
         return _loaded(frame, node, table=table)
-    terms = frame.space.offset(node.index, frame.places[node.buffer.name].shape).terms
-    key = node.buffer.name, frozenset(terms.items())  # a condition may have asked for more lanes
-    if key not in frame.memo:
+    if key not in frame.memo:  # a condition may have loaded it, for more lanes
         frame.memo[key] = _loaded(frame, node, table=table)
     return frame.memo[key]
+
+
+def _told_place(frame: Frame, node: ir.Load) -> Key | None:
+    """Where the elements are that a load takes at places that data tell, each lane its own; None of other loads."""
+    if not frame.lanes or not isinstance(node.buffer, ir.Buffer) or frame.lane_axis not in axes_of(node):
+        return None
+    if not any(map(reads_data, node.index)):
+        return None
+    return node.buffer.name, frozenset(frame.space.offset(node.index, frame.places[node.buffer.name].shape).terms.items())
 
 
 def _loaded(frame: Frame, node: ir.Load, *, table: int) -> Value:

@@ -125,10 +125,10 @@ def test_rows_that_a_condition_leaves_out_have_nothing_to_combine(wanted: str) -
     k = tl.reduce_axis(128, "k")
     first = tl.compute((9,), lambda i: tl.cast(tl.argmax(x[i, k], axis=k, where=own[i] < 0), "int32"), name="first")
     s = tl.Schedule(first)
-    s.vectorize("first.k")
+    s.vectorize("first.1.k")
     nest = lower(s.nest, target("znver4"))
     (test,) = [part for part in statements(nest.body) if isinstance(part, ir.If)]
-    assert any(store.stage == "first.part" for store, _, _ in stores_within(test))
+    assert any(store.stage == "first.1.part" for store, _, _ in stores_within(test))
     rng = np.random.default_rng(3)
     mine = {"none": np.ones(9), "all": -np.ones(9), "some": rng.choice([-1, 1], 9)}[wanted].astype("int32")
     values = rng.random((9, 128)).astype("float32")
