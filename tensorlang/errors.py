@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 
@@ -77,6 +78,10 @@ class ScheduleError(TensorlangError):
         self.nest = nest
         self.counterexample = counterexample
         self.alternatives = tuple(alternatives)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it is pickled: a pool of processes waits for ever for an error that it cannot read back."""
+        return partial(type(self), self.code, self.reason), (), self.__dict__
 
     def __str__(self) -> str:
         lines = [f"{self.code}: {self.reason}"]

@@ -148,3 +148,10 @@ def test_the_steps_of_a_product_are_taken_many_at_a_time() -> None:
     x, y = rng.random((2, n, n), "f4")
     np.testing.assert_allclose(tl.evaluate(Z, {X: x, Y: y}), x @ y, rtol=1e-4)
     assert work(lambda: tl.evaluate(Z, {X: x, Y: y})) < n**3 / 256
+
+
+def test_what_does_not_fit_memory_is_a_call_error() -> None:
+    large = tl.compute((1 << 40,), lambda i: 1.0, name="large")
+    with pytest.raises(tl.CallError, match=r"large: float32\[1099511627776\] does not fit memory"):
+        tl.evaluate(large, {})
+    assert tl.evaluate(large, {}, at=[(1 << 39,)]) == 1

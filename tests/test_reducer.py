@@ -245,3 +245,11 @@ def test_places_below_zero_are_places(lo: int, hi: int, dtype: str) -> None:
             np.testing.assert_array_equal(tl.evaluate(A, feeds), [wanted] * 2)
             for kernel in (tl.build(A, inputs=[P, b]), tl.build(tl.Schedule(A), inputs=[P, b])):
                 np.testing.assert_array_equal(kernel(values, kept), [wanted] * 2)
+
+
+def test_a_combine_of_other_than_two_states_is_refused() -> None:
+    """It was a `TypeError` of Python's, when the reducer was first used."""
+    for combine in (lambda a: a, lambda a, b, c: a):
+        with pytest.raises(tl.DefinitionError, match="combine of reducer d must take two states, as in lambda a, b: a \\+ b"):
+            tl.reducer(combine, 0.0, name="d")
+    assert tl.reducer(lambda a, b, keep=True: a + b, 0.0, name="d").name == "d"

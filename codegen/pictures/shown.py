@@ -39,7 +39,8 @@ def tiles(schedule: Schedule, predicted: Estimate, timed: Measured, kernel: Kern
     report = timed.report
     told = [("predicted", seconds(predicted.seconds), f"bound by {predicted.bound}, one core")]
     if report is not None:
-        told.append(("measured", seconds(report.time), f"{ratio(report.time / predicted.seconds)} of the prediction"))
+        share = f"{ratio(report.time / predicted.seconds)} of the prediction" if predicted.seconds else "there is nothing to compute"
+        told.append(("measured", seconds(report.time), share))
         if timed.shared is not None:
             told.append((f"on {timed.threads} threads", seconds(timed.shared), f"{report.time / timed.shared:.2f} times as fast"))
         told.append(

@@ -33,7 +33,7 @@ def picture(name: str, flops: int, size: int, time: float, rates: Rates, home: H
     ridges = [rates.flops / bandwidth for _, bandwidth in slopes]
     known = [*ridges, *([intensity] if flops else [])]
     low, high = min(known) / 6, max(known) * 4
-    bottom = min([slopes[-1][1] * low, *([speed] if flops else [size / time * low])]) / 2
+    bottom = min([slopes[-1][1] * low, *([speed] if flops else [size / time * low] if size else [])]) / 2
     top = max(rates.flops, speed) * 2.2  # a definition may write more than is done
 
     def at(x: float, y: float) -> tuple[float, float]:
@@ -80,7 +80,7 @@ def picture(name: str, flops: int, size: int, time: float, rates: Rates, home: H
         marks.append(
             text(x + (11 if right else -11), y + 16, f"{rate(speed, 'FLOP')}, {intensity:.3g} a byte", "hot" if right else "hot end")
         )
-    else:
+    elif size:
         reach = size / time
         marks.append(
             line(
@@ -91,6 +91,8 @@ def picture(name: str, flops: int, size: int, time: float, rates: Rates, home: H
         )
         x, y = at(math.sqrt(low * high), min(reach * math.sqrt(low * high), top))
         marks.append(text(x + 12, y + 12, f"no arithmetic; {rate(reach, 'B')} in and out", "hot"))
+    else:
+        marks.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT / 2, "nothing to compute, and nothing to move", "hot mid"))
     extent = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" class="roofline" {extent} role="img">'
     return (

@@ -7,6 +7,8 @@ large and mixed ones. A component that is given as a number (the 1 of a count) i
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -114,6 +116,11 @@ def reducer(combine: Callable[[Any, Any], Any], identity: object, name: str, sam
     """
     if not callable(combine):
         raise DefinitionError(f"combine of reducer {name} must be a function of two states, not {combine!r:.60}")
+    with contextlib.suppress(ValueError):  # a function that does not tell
+        try:
+            inspect.signature(combine).bind(None, None)
+        except TypeError as error:
+            raise DefinitionError(f"combine of reducer {name} must take two states, as in lambda a, b: a + b: {error}") from None
     return CustomReducer(combine, identity, name, samples)
 
 

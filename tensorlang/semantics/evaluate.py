@@ -63,10 +63,14 @@ def evaluate(outputs: object, feeds: Mapping[Tensor, object], at: Sequence[Any] 
 
     `feeds` maps placeholders to arrays; `dims` gives the extents that no operand fixes. `at=[(3, 5), ...]` evaluates only those
     elements of each output, as arrays with one axis.
-    Raises `CallError` for a missing or unfitting operand, and for a point outside an output.
+    Raises `CallError` for a missing or unfitting operand, for a point outside an output, and for what does not fit memory.
     """
     evaluation = Evaluation(as_outputs(outputs), feeds, **dims)
-    results = evaluation.whole() if at is None else evaluation.at([at] * len(evaluation.outputs))
+    try:
+        results = evaluation.whole() if at is None else evaluation.at([at] * len(evaluation.outputs))
+    except MemoryError:
+        names = ", ".join(map(repr, evaluation.outputs))
+        raise CallError(f"{names} does not fit memory, with 8 bytes for each element and index; evaluate some elements, at=[...]") from None
     return results if isinstance(outputs, (tuple, list)) else results[0]
 
 

@@ -13,6 +13,7 @@ import pytest
 import tensorlang as tl
 from tensorlang.codegen.cache import object_files, program_key
 from tensorlang.codegen.kernel.kernel import forget
+from tensorlang.codegen.target import calibrated
 from tensorlang.schedules.directives.instructions import Instruction
 from tests.codegen.cached import edited, entry, product, scaled
 
@@ -252,3 +253,10 @@ def test_an_instruction_of_a_user_stays_in_its_process(cache_folder: Any) -> Non
     s.tensorize("i", add)
     np.testing.assert_array_equal(tl.build(s)(np.ones(4, "f4"), np.ones(4, "f4")), 2 * np.ones(4))
     assert not cache_folder.exists()
+
+
+def test_a_folder_whose_name_no_file_can_have_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking there for the description of this machine was an `OSError`."""
+    monkeypatch.setenv("TENSORLANG_CACHE", "/" + 300 * "x")
+    monkeypatch.setattr(calibrated, "_held", {})
+    np.testing.assert_array_equal(tl.build(scaled())(X), 2 * X)

@@ -283,3 +283,13 @@ def test_the_machine_is_measured_once() -> None:
 )  # fmt: skip
 def test_quantities_have_three_digits(told: str, text: str) -> None:
     assert told == text
+
+
+@pytest.mark.parametrize("rows", [0, tl.dim("rows")])
+def test_a_kernel_that_computes_nothing_has_a_report_and_pages(rows: Any, tmp_path: pathlib.Path) -> None:
+    """They divided by the bytes that it moves, and by what it was predicted to take."""
+    dims = {} if rows == 0 else {"rows": 0}
+    X = tl.placeholder((rows, 4), name="X")
+    nothing = tl.compute((rows, 4), lambda i, j: X[i, j] + 1, name="nothing")
+    assert "nothing to compute" in tl.build(nothing).report(**dims)._repr_html_()
+    assert "there is nothing to compute" in pathlib.Path(tl.Schedule(nothing).visualize(tmp_path / "page.html", **dims)).read_text()
