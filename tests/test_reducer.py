@@ -249,7 +249,9 @@ def test_places_below_zero_are_places(lo: int, hi: int, dtype: str) -> None:
 
 def test_a_combine_of_other_than_two_states_is_refused() -> None:
     """It was a `TypeError` of Python's, when the reducer was first used."""
-    for combine in (lambda a: a, lambda a, b, c: a):
+    combines: tuple[Any, ...] = (lambda a: a, lambda a, b, c: a)
+    for combine in combines:
         with pytest.raises(tl.DefinitionError, match="combine of reducer d must take two states, as in lambda a, b: a \\+ b"):
             tl.reducer(combine, 0.0, name="d")
-    assert tl.reducer(lambda a, b, keep=True: a + b, 0.0, name="d").name == "d"
+    either: Any = tl.reducer(lambda a, b, *others: a + b, 0.0, name="d")
+    assert either.name == "d"

@@ -1,6 +1,6 @@
 """The `autotune` command.
 
-Exit codes: 0 a valid winner, 1 no valid schedule, a failed job or an unwritable log, 2 wrong usage (one line on stderr), 130 stopped.
+Exit codes: 0 a valid winner, 1 no valid schedule, a failed job, unwritable log or output, 2 wrong usage (one line on stderr), 130 stopped.
 The compiler and the surrogates are imported by the commands that need them, so that help and wrong usage are instant.
 """
 
@@ -17,6 +17,7 @@ import typer
 
 from tensorlang.autotune.cli import logs, machine, tune
 from tensorlang.autotune.cli.common import Usage
+from tensorlang.autotune.cli.standard_output import StandardOutput
 from tensorlang.errors import TensorlangError, did_you_mean
 
 _HELP = {"help_option_names": ["-h", "--help"]}
@@ -59,7 +60,7 @@ for _command in COMMANDS.values():
 
 def main() -> None:
     """Run the command and exit with its code."""
-    interrupts = _Interrupts()
+    interrupts, output = _Interrupts(), StandardOutput()
     try:
         code = app(standalone_mode=False, prog_name="autotune") or 0
         sys.stdout.flush()
@@ -81,6 +82,8 @@ def main() -> None:
         if not interrupts.met:
             raise
         code = _say("stopped", 130)  # an import that was interrupted raises whatever it likes
+    if output.error is not None:
+        code = _say(f"standard output: {output.error.strerror}: not all was printed; what is in a log is there", code or 1)
     sys.exit(code)
 
 

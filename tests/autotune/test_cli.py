@@ -1,6 +1,7 @@
 """The command tunes, reports and verifies; wrong usage is one line on stderr and exit code 2."""
 
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -206,3 +207,19 @@ def test_a_signal_while_the_command_is_still_being_imported_ends_in_one_line(mod
     )
     found = subprocess.run([sys.executable, "-c", sending], capture_output=True, text=True, check=False, timeout=60, env=ENVIRONMENT)
     assert (found.returncode, found.stdout, found.stderr) == (130, "", "autotune: stopped\n")
+
+
+@pytest.mark.parametrize("output", [">/dev/full", ">&-"])
+@pytest.mark.parametrize("command", ["run relu --shape N=64 --trials 2 --log logs/", "ops", "--help"])
+def test_output_that_cannot_be_printed_ends_no_work(command: str, output: str, tmp_path: Path) -> None:
+    """It was a traceback of sixty lines, before anything was measured."""
+    line = f"{shlex.join(COMMAND)} {command} {output}"
+    done = subprocess.run(line, shell=True, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=180)  # noqa: S602
+    if output == ">&-":
+        assert (done.returncode, done.stderr) == (0, "")
+    else:
+        told = "autotune: standard output: No space left on device: not all was printed; what is in a log is there\n"
+        assert (done.returncode, done.stderr) == (1, told)
+    if command.startswith("run"):
+        (log,) = (tmp_path / "logs").glob("*.jsonl")
+        assert len(list(Log(log))) >= 2
