@@ -14,7 +14,7 @@ from tensorlang.bridges.aten import TRANSLATIONS
 from tensorlang.bridges.packages import required
 from tensorlang.bridges.torch_graphs import CHECKS, Reader, packet
 from tensorlang.graph import Graph, Value
-from tensorlang.graph.passes import dead_code
+from tensorlang.graph.passes import dead_code, with_indices_inside
 
 _ROUNDS: Final = 4
 """How often torch is asked to take calls apart: what they are made of may have no translation either."""
@@ -66,7 +66,7 @@ class _Import(Reader):
         for value in outputs:
             if not isinstance(value, Value):
                 raise tl.GraphError(f"an output of the program is {value!r:.60}, and not a tensor")
-        return dead_code(self.builder.finish(*outputs))
+        return with_indices_inside(dead_code(self.builder.finish(*outputs)))
 
     def placeholder(self, spec: Any, node: Any) -> None:
         """An input, or a tensor that the program holds."""

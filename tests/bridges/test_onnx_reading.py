@@ -270,3 +270,30 @@ def test_changed_bytes_are_refused_or_read(which: int) -> None:
         with contextlib.suppress(tl.TensorlangError):
             graph.from_onnx(made, partial=bool(trial % 2))
     assert read > 20
+
+
+INDEXED: dict[str, tuple[str, dict[str, Any], list[Any], list[Any]]] = {
+    "rows": ("Gather", {"axis": 0}, [0, 1, -2], [0, 2]),
+    "rows from the back": ("Gather", {"axis": 0}, [-1], [-3]),
+    "tuples": ("GatherND", {}, [[1, 2], [0, -3]], [[1, 3]]),
+    "elements": ("GatherElements", {"axis": 1}, [[0, 2], [-1, -3]], [[0, 3], [0, 0]]),
+    "stored rows": ("ScatterND", {}, [[1]], [[2]]),
+    "stored elements": ("ScatterElements", {"axis": 0}, [[0, -2, 1]], [[0, -3, 1]]),
+}
+
+
+@pytest.mark.parametrize("case", INDEXED)
+def test_indices_that_a_model_holds_have_to_be_inside(case: str) -> None:
+    """They were clamped, so that the last row was read, or written, for any that is beyond it."""
+    operator, attributes, good, wrong = INDEXED[case]
+
+    def made(index: list[Any]) -> Any:
+        held = {"i": np.array(index), "u": np.ones((1, 3), "f4")}
+        operands = ["x", "i", "u"] if operator.startswith("Scatter") else ["x", "i"]
+        return model(
+            [helper.make_node(operator, operands, ["y"], **attributes)], {"x": (2, 3)}, ["y"], {name: held[name] for name in operands[1:]}
+        )
+
+    assert graph.from_onnx(made(good)).outputs
+    with pytest.raises(tl.GraphError, match=rf"\(in {operator} .*\): the index -?\d that the model holds is outside axis \d of x: float32"):
+        graph.from_onnx(made(wrong))

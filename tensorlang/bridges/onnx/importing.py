@@ -24,7 +24,7 @@ from tensorlang.bridges.packages import required
 from tensorlang.bridges.tracked_arguments import TrackedArguments
 from tensorlang.errors import did_you_mean
 from tensorlang.graph import Graph, Origin
-from tensorlang.graph.passes import dead_code
+from tensorlang.graph.passes import dead_code, with_indices_inside
 
 LEAST_OPSET: Final = 7
 """Since then operands are repeated as NumPy does; what later opsets changed, rows read in both forms. Operators of older opsets are read
@@ -117,7 +117,7 @@ class _Import:
                 raise tl.GraphError(f"the output {entry.name!r} of the model is made by no node")
             outputs.append(value)
         tensors = [one for held in outputs for one in flat(held)]
-        return Imported(dead_code(self.builder.finish(*tensors)), inputs, tuple(outputs))
+        return Imported(with_indices_inside(dead_code(self.builder.finish(*tensors))), inputs, tuple(outputs))
 
     def initializers(self, proto: Any, scope: NameScope) -> None:
         """The constants of a graph."""

@@ -9,6 +9,7 @@
     channels_last             convolutions of images with channels last, where that is estimated faster
     winograd                  convolutions of 3 x 3 by fewer products, where that is estimated faster
     partition                 the parts of a graph that named targets take
+    with_indices_inside       the same graph; refuses one that holds indices outside of what they index
 
 `passes.apply(graph, passes.standard, mine)` runs several, and says by its name which one broke a graph. `standard` is what
 `Graph.compile` runs unless it is told otherwise.
@@ -24,6 +25,7 @@ from tensorlang.graph.passes.cleaning import common_subexpressions, dead_code
 from tensorlang.graph.passes.convolutions import winograd
 from tensorlang.graph.passes.folding import fold_constants
 from tensorlang.graph.passes.images import channels_last
+from tensorlang.graph.passes.indices import with_indices_inside
 from tensorlang.graph.passes.layout import sink_permutes
 from tensorlang.graph.passes.manager import Application, Pass, Pipeline, Trace, apply, trace
 from tensorlang.graph.passes.partitioning import Part, Partition, partition
@@ -57,4 +59,5 @@ __all__ = [
     "standard",
     "trace",
     "winograd",
+    "with_indices_inside",
 ]
