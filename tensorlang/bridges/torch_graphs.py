@@ -32,6 +32,10 @@ _SILENT: Final = frozenset({
 })  # fmt: skip
 """Arguments that a translation may leave unread: the type of the result says them, or they are about gradients, training and storage."""
 _NOTHING: Final = object()
+_ARITHMETIC: Final = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow", "neg": "neg", "_sym_sqrt": "sqrt", "sym_sqrt": "sqrt",
+}  # fmt: skip
+"""What Python computes of sizes in floating point, by the names of its functions."""
 
 
 class Reader:
@@ -58,6 +62,8 @@ class Reader:
         known = node.meta.get("val")
         if isinstance(known, self.torch.SymInt | int) and not isinstance(known, bool):
             return self.extent(known)
+        if isinstance(known, self.torch.SymFloat):
+            return self.number(node)
         name = packet(node.target)
         if name in CHECKS:
             return None
@@ -76,6 +82,18 @@ class Reader:
             raise tl.GraphError(f"{node.name}{_at(node)}: {error}") from None
         self.check(node, made, types)
         return made
+
+    def number(self, node: Any) -> Any:
+        """A floating number that is made of sizes, as a value of the 64 bits that Python gives it. Raises `GraphError`."""
+        function = getattr(node.target, "__name__", str(node.target))
+        made = [self.argument(one) for one in node.args]
+        if function == "sym_float":
+            return made[0]
+        translated = _ARITHMETIC.get(function)
+        if translated is None:
+            raise tl.GraphError(f"{node.name}{_at(node)}: {function} of sizes has no translation")
+        call = Call(self.builder, function, TrackedArguments({}), [None], str(node.name))
+        return call(translated, *(call.as_type(one, "float64") for one in made))
 
     def check(self, node: Any, made: Any, types: list[Type | None]) -> None:
         """Raises `GraphError` where a translation has not the type that torch says."""

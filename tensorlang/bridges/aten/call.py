@@ -49,6 +49,9 @@ class Call:
 
     def as_type(self, value: Any, dtype: str) -> Value:
         """A tensor or a number as an operand of a type."""
+        if isinstance(value, tl.Dim):  # counted by kernels, which are told extents and no other numbers
+            ones = self("expand", self.builder.scalar(1, "int64"), shape=(value,))
+            value = self("sum", ones, dim=(0,), keepdim=False)
         if not isinstance(value, Value):
             return self.builder.scalar(value, dtype)
         return value if value.dtype == dtype else self.builder("to", value, dtype=dtype)

@@ -153,9 +153,13 @@ def filled(number: Any) -> Translation:
 
 
 def arange(call: Call) -> Value:
-    """Numbers one after the other, where their number is known."""
+    """Numbers one after the other; where a call says how many, ones that are summed up."""
     if not call.type.static:
-        raise call.refuse("a range whose length is known only at a call has no translation")
+        first, step, dtype = call.arguments.get("start", 0), call.arguments.get("step", 1), call.told().dtype
+        ones = call.expanded(call.builder.scalar(1, "int64"), call.type.shape)
+        count = call.builder("sub", call.builder("cumsum", ones, dim=0), call.builder.scalar(1, "int64"))
+        steps = call.builder("mul", call.as_type(count, dtype), call.as_type(step, dtype))
+        return call("add", steps, call.as_type(first, dtype))
     numbers = np.arange(call.arguments.get("start", 0), call["end"], call.arguments.get("step", 1))
     return call.builder.constant(numbers.astype(call.type.dtype.numpy), call.name)
 

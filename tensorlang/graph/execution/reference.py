@@ -37,4 +37,4 @@ def inspect(graph: Graph, inputs: Sequence[object]) -> dict[str, Array]:
 def _own(results: Sequence[tl.Tensor], feeds: dict[tl.Tensor, Array], sizes: dict[str, int]) -> dict[str, int]:
     """The dims of a definition that none of its operands shows."""
     shown = {repr(extent) for operand in feeds for extent in operand.shape}
-    return {name: sizes[name] for name in dims_in(result.shape for result in results) if name not in shown}
+    return {name: sizes[name] for name in dims_in(tensor.shape for tensor in (*results, *feeds)) if name not in shown}
