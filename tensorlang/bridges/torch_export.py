@@ -45,11 +45,21 @@ def _functional(program: Any, torch: Any) -> Any:
     return program
 
 
+def _names(program: Any, torch: Any) -> dict[str, str]:
+    """What the user called sizes, as `torch.export.Dim` does, by symbol: torch keeps it where it traced, and in no file."""
+    known = (node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder")
+    sizes = (size for value in known if isinstance(value, torch.Tensor) for size in value.shape if isinstance(size, torch.SymInt))
+    first = next(sizes, None)
+    environment = None if first is None else first.node.shape_env
+    called, symbols = (getattr(environment, kept, None) or {} for kept in ("source_name_to_debug_name", "source_to_var"))
+    return {str(symbols[source]): name for source, name in called.items() if source in symbols and name.isidentifier()}
+
+
 class _Import(Reader):
     """A program that is read."""
 
     def __init__(self, program: Any, torch: Any) -> None:
-        super().__init__(torch, type(program.graph_module).__name__, program.range_constraints.__getitem__)
+        super().__init__(torch, type(program.graph_module).__name__, program.range_constraints.__getitem__, _names(program, torch))
         self.program = program
 
     def graph(self) -> Graph:
@@ -77,7 +87,7 @@ class _Import(Reader):
                 self.input(node, spec.arg.name)
             elif isinstance(known, self.torch.SymInt):
                 raise tl.GraphError(f"the input {node.name} is a number; a graph takes tensors")
-        elif node.users:
+        elif node.users and kind != "TOKEN":  # a token is an order of calls that have effects, none of which has a translation
             held = self.program.constants if spec.target in self.program.constants else self.program.state_dict
             if not isinstance(held.get(spec.target), self.torch.Tensor):
                 raise tl.GraphError(f"the program holds {spec.target!r} ({kind.lower()}), which is no tensor")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,6 @@ import numpy as np
 import tensorlang as tl
 from tensorlang.bridges.aten import TRANSLATIONS, Call
 from tensorlang.bridges.tracked_arguments import TrackedArguments
-from tensorlang.errors import did_you_mean
 from tensorlang.graph import Builder, Origin, Type, Value
 from tensorlang.graph.builder import identifier
 from tensorlang.graph.ir import Extent
@@ -39,10 +38,10 @@ _ARITHMETIC: Final = {
 
 
 class Reader:
-    """A graph of torch's that is read, node by node. `bounds` gives the range of a size by its symbol."""
+    """A graph of torch's that is read, node by node. `bounds` gives the range of a size by its symbol, `names` the user's word for it."""
 
-    def __init__(self, torch: Any, name: str, bounds: Callable[[Any], Any]) -> None:
-        self.torch, self.bounds = torch, bounds
+    def __init__(self, torch: Any, name: str, bounds: Callable[[Any], Any], names: Mapping[str, str] | None = None) -> None:
+        self.torch, self.bounds, self.names = torch, bounds, names or {}
         self.builder = Builder(name)
         self.became: dict[str, Any] = {}
         self._dims: dict[str, tl.Dim] = {}
@@ -69,8 +68,10 @@ class Reader:
             return None
         translation = TRANSLATIONS.get(name)
         if translation is None:
-            near = did_you_mean(name, TRANSLATIONS) or "; tensorlang.graph.operators() lists what there is"
-            raise tl.GraphError(f"{node.name}{_at(node)}: {name} has no translation{near}")
+            if name == "with_effects":  # torch wraps what checks its data, with a token before its arguments
+                name = packet(node.args[1])
+            how = "write it by others, or let torch run it: torch.compile(model, backend='tensorlang') does"
+            raise tl.GraphError(f"{node.name}{_at(node)}: {name} has no translation; {how}")
         self.builder.origins = (_origin(node),)
         results = known if isinstance(known, tuple | list) else (known,)
         types = [self.type(one) if isinstance(one, self.torch.Tensor) else None for one in results]
@@ -161,7 +162,9 @@ class Reader:
         if name not in self._dims:
             range_of = self.bounds(symbol)
             least, most = (int(bound) if str(bound).isdigit() else None for bound in (range_of.lower, range_of.upper))
-            self._dims[name] = tl.dim(identifier(name), least or 0, *(() if most is None or most >= 1 << 48 else (most,)))
+            self._dims[name] = tl.dim(
+                identifier(self.names.get(name, name)), least or 0, *(() if most is None or most >= 1 << 48 else (most,))
+            )
         return self._dims[name]
 
 

@@ -310,6 +310,16 @@ def test_indices_that_a_program_holds_have_to_be_inside() -> None:
         exported(net, rand(2, 3))
 
 
+@pytest.mark.parametrize("core", [False, True], ids=["as exported", "core"])
+def test_dims_have_the_names_that_the_user_gave_them(core: bool, tmp_path) -> None:
+    """They were called `s77`, which `export(directory, n=3)` of the page refuses."""
+    rows, columns = torch.export.Dim("n", min=1, max=64), torch.export.Dim("columns", min=3, max=9)
+    sizes = {"dynamic_shapes": (({0: rows}, {0: rows, 1: columns}),)}
+    g = exported(Function(lambda x, y: x[:, :2] + y[:, :2]), rand(3, 4), rand(3, 4), core=core, **sizes)
+    assert [str(value.shape) for value in g.inputs] == ["(n, 4)", "(n, columns)"]
+    assert g.compile(threads=1).export(tmp_path, formats=("h",), n=3, columns=5)
+
+
 def test_buffers_that_nothing_reads_are_left_out() -> None:
     g = exported(nn.BatchNorm2d(4), IMAGE)
     assert sorted(constant.value.name for constant in g.constants) == ["bias", "running_mean", "running_var", "weight"]
@@ -344,6 +354,14 @@ def test_weights_of_half_precision_are_read() -> None:
     ("net", "message"),
     [
         (Function(torch.linalg.svdvals), "has no translation"),
+        (
+            Function(lambda x: torch.inverse(x[:, :3])),
+            r"test_from_torch.py:\d+.*aten.linalg_inv_ex has no translation; write it by others, or let",
+        ),
+        (
+            Function(lambda x: torch.linalg.cholesky(x[:, :3])),
+            r"test_from_torch.py:\d+.*aten.linalg_cholesky_ex has no translation; write it",
+        ),
         (
             Function(lambda x: F.embedding_bag(I[0] + 5, x, I[0, :2] + 5, mode="max")),
             r"test_from_torch.py:\d+.*mode='max' has no translation",

@@ -33,6 +33,7 @@ from tensorlang.bridges.aten.elements import (
     to,
     where,
 )
+from tensorlang.bridges.aten.formulas import copysign, distance, erfc, hypot, ldexp, of_what_is_a_number, rounded
 from tensorlang.bridges.aten.layers import (
     addmm,
     attention,
@@ -99,7 +100,7 @@ __all__ = ["TRANSLATIONS", "Call", "Translation"]
 
 _UNARY: Final = (
     "abs", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor", "hardsigmoid", "hardswish", "isnan", "log", "log10", "log1p",
-    "log2", "mish", "neg", "reciprocal", "relu", "relu6", "round", "rsqrt", "sigmoid", "silu", "sin", "sinh", "sqrt", "tan", "tanh",
+    "log2", "mish", "neg", "reciprocal", "relu", "relu6", "rsqrt", "sigmoid", "silu", "sin", "sinh", "sqrt", "tan", "tanh",
     "trunc", "acos", "asin", "atan", "acosh", "asinh", "atanh", "isinf", "square",
 )  # fmt: skip
 _SAME: Final = (
@@ -134,6 +135,8 @@ TRANSLATIONS: Final[Mapping[str, Translation]] = {
         "add": addition("add"), "mul": product, "sub": addition("sub"), "rsub": reverse_subtraction, "div": division, "pow": power,
         "where": where, "masked_fill": masked_fill, "clamp": clamp, "clamp_min": clamp, "clamp_max": clamp, "hardtanh": hardtanh,
         "gelu": row("gelu", "self", approximate="approximate"), "leaky_relu": row("leaky_relu", "self", negative_slope="negative_slope"),
+        "fmax": of_what_is_a_number("maximum"), "fmin": of_what_is_a_number("minimum"), "copysign": copysign, "hypot": hypot,
+        "erfc": erfc, "special_erfc": erfc, "ldexp": ldexp, "round": rounded, "dist": distance,
         "elu": elu, "sign": sign, "floor_divide": floor_division, **dict.fromkeys(("dropout", "feature_dropout", "alpha_dropout"), dropped),
         **dict.fromkeys(("bitwise_left_shift", "__lshift__"), converted("bitwise_left_shift", "self", "other")),
         **dict.fromkeys(("bitwise_right_shift", "__rshift__"), converted("bitwise_right_shift", "self", "other")),

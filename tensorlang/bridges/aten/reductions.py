@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tensorlang.bridges.aten.call import Call, Translation
 from tensorlang.bridges.aten.elements import converted
 from tensorlang.graph import Value
@@ -97,8 +99,23 @@ def distances(call: Call) -> Value:
 
 
 def running(operator: str) -> Translation:
-    """The extremum up to each place of an axis, without the place where it was found."""
-    return lambda call: (call(operator, call["self"], dim=call["dim"]), None)
+    """The extremum up to each place of an axis, and the last place where it is found, which is that of the last one that is no number."""
+
+    def translation(call: Call) -> tuple[Value, Value | None]:
+        source, b = call["self"], call.builder
+        if not source.shape:
+            return source, b.scalar(0, "int64")
+        dim = call["dim"] % len(source.shape)
+        values, extent = call(operator, source, dim=dim), source.shape[dim]
+        if not isinstance(extent, int):
+            return values, None
+        places = b.constant(np.arange(extent).reshape((-1, *(1,) * (len(source.shape) - dim - 1))))
+        met = b("eq", source, values)
+        if source.type.dtype.is_floating:
+            met = b("logical_or", met, b("isnan", source))
+        return values, call("cummax", b("where", met, places, b.scalar(0, "int64")), dim=dim)
+
+    return translation
 
 
 def largest_few(call: Call) -> tuple[Value, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang.bridges.onnx.call import Coded, Held, ValueNeededError
-from tensorlang.bridges.onnx.importing import read
+from tensorlang.bridges.onnx.importing import read, require_model
 from tensorlang.bridges.onnx.narrow import codes
 from tensorlang.bridges.onnx.scope import Imported
 from tensorlang.bridges.packages import required
@@ -31,6 +31,7 @@ class Prepared(_base.BackendRep):  # type: ignore[misc]  # onnx says no types
     """A model that is compiled; where the values of inputs decide shapes, for each such value when it is met first."""
 
     def __init__(self, model: Any) -> None:
+        require_model(required("onnx", "onnx"), model, "Backend.prepare")
         self.model = model
         self.names = [entry.name for entry in model.graph.input if entry.name not in {one.name for one in model.graph.initializer}]
         self.deciding: dict[str, None] = {}

@@ -214,6 +214,8 @@ def part(call: Call, value: Value, axis: int, start: Any, end: Any, step: int = 
     """Elements of an axis, counted as Python counts them."""
     axis = call.place(axis, len(value.shape))
     extent = value.shape[axis]
+    if step == 0:
+        raise tl.GraphError(f"a step of 0 along axis {axis} of {value} names no elements; it is another number")
     if isinstance(start, tl.Dim) or isinstance(end, tl.Dim):
         if start == 0 and end == extent and step == 1:
             return value
@@ -221,7 +223,7 @@ def part(call: Call, value: Value, axis: int, start: Any, end: Any, step: int = 
     if step < 1:
         if not isinstance(extent, int):
             raise tl.GraphError(f"an axis of {extent} elements has no translation backwards")
-        found = range(extent)[max(start, -extent - 1) : (None if end < -extent else end) : step] if step else range(0)
+        found = range(extent)[max(start, -extent - 1) : (None if end < -extent else end) : step]
         if not found:
             return call("slice", value, dim=axis, start=0, end=0)
         lowest, highest = found[-1], found[0]

@@ -7,6 +7,7 @@ that defines it, or not at all. Sequences, optionals and the bodies of `If`, `Lo
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,7 +18,8 @@ import tensorlang as tl
 from tensorlang.bridges.onnx import extents
 from tensorlang.bridges.onnx.call import Call, Held, ValueNeededError
 from tensorlang.bridges.onnx.functions import body_of, defaults, domain_of, opsets_of, schema_of
-from tensorlang.bridges.onnx.inputs import MALFORMED, Inputs
+from tensorlang.bridges.onnx.inputs import MALFORMED, Inputs, element_type
+from tensorlang.bridges.onnx.outputs import require_declared
 from tensorlang.bridges.onnx.scope import Folding, Imported, NameScope, flat
 from tensorlang.bridges.onnx.table import TRANSLATIONS
 from tensorlang.bridges.packages import required
@@ -54,8 +56,7 @@ def read(
 ) -> Imported:
     """A model, where inputs have these values; `given` are arrays whose types inputs have that say none. Raises `GraphError`."""
     onnx = required("onnx", "onnx")
-    if not isinstance(model, onnx.ModelProto):
-        raise tl.GraphError(f"from_onnx takes an onnx.ModelProto, as onnx.load gives it, not a {type(model).__name__}")
+    require_model(onnx, model, "from_onnx")
     try:
         return _checked(onnx, model, values, given or {}, partial=partial)
     except MALFORMED as error:
@@ -64,11 +65,22 @@ def read(
         raise tl.GraphError("the model is too deep to be read") from None
 
 
+def require_model(onnx: Any, model: Any, what: str) -> None:
+    """Raise `GraphError` for what is no model."""
+    if not isinstance(model, onnx.ModelProto):
+        raise tl.GraphError(f"{what} takes an onnx.ModelProto, as onnx.load gives it, not a {type(model).__name__}")
+
+
 def _checked(onnx: Any, model: Any, values: Mapping[str, np.ndarray[Any, Any]], given: Mapping[str, Any], *, partial: bool) -> Imported:
     """A model whose inputs and opsets are what they have to be."""
     opsets = opsets_of(model.opset_import)
     if not opsets:
         raise tl.GraphError("the model does not say of which opset it is")
+    newest = onnx.defs.onnx_opset_version()
+    if opsets.get("", newest) > newest:
+        raise tl.GraphError(
+            f"the model is of opset {opsets['']}, and onnx {onnx.__version__} has those up to {newest}; a newer onnx reads it"
+        )
     unknown = [name for name in values if name not in {entry.name for entry in model.graph.input}]
     if unknown:
         raise tl.GraphError(
@@ -115,6 +127,7 @@ class _Import:
             found, value = scope.find(entry.name)
             if not found:
                 raise tl.GraphError(f"the output {entry.name!r} of the model is made by no node")
+            require_declared(self.onnx, entry, value)
             outputs.append(value)
         tensors = [one for held in outputs for one in flat(held)]
         return Imported(with_indices_inside(dead_code(self.builder.finish(*tensors))), inputs, tuple(outputs))
@@ -147,6 +160,10 @@ class _Import:
 
     def node(self, node: Any, scope: NameScope, label: str) -> None:
         """Translate a node."""
+        made = [name for name in node.output if name]
+        twice = next((name for place, name in enumerate(made) if name in scope.held or name in made[:place]), None)
+        if twice is not None:
+            raise tl.GraphError(f"{label}: {twice!r} stands for something already, and a name has one meaning; name the result otherwise")
         operands: list[Held] = []
         for name in node.input:
             found, value = scope.find(name) if name else (True, None)
@@ -251,7 +268,7 @@ class _Import:
         if isinstance(value, self.onnx.TensorProto):
             return self.source.array(value)
         if entry.name in ("to", "dtype", "output_dtype") and isinstance(value, int):
-            return self.onnx.helper.tensor_dtype_to_np_dtype(value) if value else None
+            return element_type(self.onnx, value, f"the attribute {entry.name!r}") if value else None
         if isinstance(value, list | tuple) or hasattr(value, "extend"):
             return tuple(one.decode() if isinstance(one, bytes) else one for one in value)
         return value.decode() if isinstance(value, bytes) else value
@@ -301,8 +318,9 @@ class _Import:
 
     @staticmethod
     def near(name: str) -> str:
-        """The nearest operators that have a translation."""
-        return did_you_mean(name, [key.rpartition(".")[2] for key in TRANSLATIONS]) or "; tensorlang.bridges.onnx.table lists what has"
+        """Operators that have a translation and are spelled alike: what a model means is not what its name is somewhat like."""
+        alike = difflib.get_close_matches(name, {key.rpartition(".")[2] for key in TRANSLATIONS}, n=2, cutoff=0.85)
+        return did_you_mean(name, alike) if alike else "; tensorlang.bridges.onnx.table lists what has"
 
 
 def _key(domain: str, name: str) -> str:

@@ -20,6 +20,14 @@ MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, Val
 """What Python and onnx raise for attributes and tensors that do not fit together."""
 
 
+def element_type(onnx: Any, number: int, subject: str) -> np.dtype[Any]:
+    """The element type that ONNX numbers so, as NumPy has it. Raises `GraphError`, whose message begins with `subject`."""
+    if number not in onnx.TensorProto.DataType.values() or number == onnx.TensorProto.UNDEFINED:
+        raise tl.GraphError(f"{subject} is of the element type {number}, which onnx {onnx.__version__} does not have")
+    made: np.dtype[Any] = onnx.helper.tensor_dtype_to_np_dtype(number)
+    return made
+
+
 class Inputs:
     """The inputs of a model; `given` are arrays whose types inputs have that say none of their own."""
 
@@ -41,7 +49,7 @@ class Inputs:
         fits = wanted is None or (
             len(wanted) == array.ndim and all(one in (None, extent) for one, extent in zip(wanted, array.shape, strict=True))
         )
-        dtype = self.onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type) if entry.type.HasField("tensor_type") else None
+        dtype = element_type(self.onnx, kind.elem_type, f"the input {entry.name!r}") if entry.type.HasField("tensor_type") else None
         if not fits or array.dtype != dtype:
             raise tl.GraphError(
                 f"the value of the input {entry.name!r}, {array.dtype}{list(array.shape)}, is of another type than the model says"
@@ -69,7 +77,7 @@ class Inputs:
             dim.dim_value if dim.HasField("dim_value") else tl.dim(identifier(dim.dim_param or f"{name}_{axis}"))
             for axis, dim in enumerate(tensor.shape.dim)
         ]
-        return self.tensor(name, shape, self.onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+        return self.tensor(name, shape, element_type(self.onnx, tensor.elem_type, f"the input {name!r}"))
 
     def tensor(self, name: str, shape: Sequence[Any], dtype: Any) -> Held:
         """A tensor among the inputs."""
@@ -86,6 +94,7 @@ class Inputs:
             raise tl.GraphError(
                 f"the elements of {tensor.name!r} stand in a file of their own, which onnx.load(path) reads beside the model"
             )
+        element_type(self.onnx, tensor.data_type, f"the tensor {tensor.name!r}")
         made: np.ndarray[Any, Any] = self.onnx.numpy_helper.to_array(tensor)
         return made
 

@@ -165,6 +165,8 @@ def tile(call: Call) -> Value:
     shape = call.extents(value)
     if len(times) != len(shape):
         raise tl.GraphError(f"{len(times)} numbers of repeats for {len(shape)} axes")
+    if any(isinstance(count, int) and count < 0 for count in times):
+        raise tl.GraphError(f"the repeats {list(times)} are not all 0 or more")
     apart = call.reshaped(value, [entry for extent in shape for entry in (1, extent)])
     wide = call("expand", apart, shape=[entry for pair in zip(times, shape, strict=True) for entry in pair])
     return call.reshaped(wide, [count * extent for count, extent in zip(times, shape, strict=True)])
@@ -217,7 +219,9 @@ MOST: Final = 1 << 24
 def numbered(call: Call) -> Value:
     """`start, start + step, ...` before an end, all known."""
     first, end, step = (call.known(call[place], f"operand {place}").reshape(()) for place in range(3))
-    count = math.ceil((end - first) / step) if step else MOST + 1
+    if not step:
+        raise tl.GraphError("a range by steps of 0 has no end; operand 2 is another number")
+    count = math.ceil((end - first) / step)
     if count > MOST:
         raise tl.GraphError(f"a range of more than {MOST} numbers has no translation")
     return call.constant((first + np.arange(max(0, count)).astype(first.dtype) * step).astype(first.dtype))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,7 +52,10 @@ def _array(graph: Graph, value: Value, given: object) -> Array:
 def as_array(subject: str, given: Any) -> Array:
     """An array of what a caller passes, without a copy. Raises `CallError`, whose message begins with `subject`."""
     try:
+        if str(getattr(given, "dtype", "")) == "torch.bfloat16":  # NumPy takes these bits as those of integers alone
+            given = given.view(sys.modules["torch"].int16)
+            return np.from_dlpack(given).view(tl.dtype("bfloat16").numpy)
         shares = hasattr(given, "__dlpack__") and not isinstance(given, np.ndarray)
         return np.from_dlpack(given) if shares else np.asarray(given)
-    except (TypeError, AttributeError, ValueError, RuntimeError, BufferError) as error:
+    except (TypeError, AttributeError, KeyError, ValueError, RuntimeError, BufferError) as error:
         raise tl.CallError(f"{subject}: a {type(given).__name__} cannot be read as an array: {error}") from None
