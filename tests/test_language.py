@@ -79,8 +79,6 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "tl.clamp has two ends; where there is one write tl.maximum(x, lo) or tl.minimum(x, hi)": lambda: over(
         lambda i: tl.clamp(A[i], 0, None)
     ),
-    "I[i] << -1: nothing is shifted by less than 0 bits; shift to the right instead": lambda: over(lambda i: I[i] << -1),
-    "I[i] >> -3: nothing is shifted by less than 0 bits; shift to the left instead": lambda: over(lambda i: I[i] >> -3),
     '& of A[i] and A[i]: bits are for integers and bool; write tl.cast(..., "int32")': lambda: over(lambda i: A[i] & A[i]),
     '* of F[i] and F[i]: there is no arithmetic on bool; write tl.cast(..., "int32") or use & | ~': lambda: over(lambda i: F[i] ** 1),
     '+ of F[i] and F[i]: there is no arithmetic on bool; write tl.cast(..., "int32") or use & | ~': lambda: over(lambda i: F[i] + F[i]),

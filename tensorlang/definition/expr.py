@@ -337,9 +337,6 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
         raise DefinitionError(f'{symbol} of {a!r} and {b!r}: there is no arithmetic on bool; write tl.cast(..., "int32") or use & | ~')
     if kind == "floating" and op in (*_BITWISE, "shl", "shr"):
         raise DefinitionError(f'{symbol} of {a!r} and {b!r}: bits are for integers and bool; write tl.cast(..., "int32")')
-    if op in ("shl", "shr") and isinstance(b.node, ir.Const) and b.node.value < 0:
-        other = "right" if op == "shl" else "left"
-        raise DefinitionError(f"{a!r} {symbol} {b!r}: nothing is shifted by less than 0 bits; shift to the {other} instead")
     if kind == "floating" and op in ("floordiv", "mod"):
         floor = "tl.floor(a / b)" if op == "floordiv" else "a - tl.floor(a / b) * b"
         raise DefinitionError(f"{a!r} {symbol} {b!r}: // and % are for integers; write {floor}, or tl.cast to an integer")

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy.typing as npt
 
 import tensorlang as tl
+from tensorlang.graph.arguments import of_graph
 from tensorlang.graph.ir import Graph, Node, Value
 from tensorlang.graph.passes.folding import evaluated
 
@@ -54,6 +55,7 @@ _OPERATORS: Final = {
 }
 
 
+@of_graph
 def with_indices_inside(graph: Graph) -> Graph:
     """The graph. Raises `GraphError` that names the node and the index, where one that the model holds is outside."""
     held = _Held(graph)
