@@ -183,8 +183,10 @@ def read_or_placed(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
     if placing is not None:
 
         def placing_pays() -> bool:
+            if not strategy.keeps_much:  # before anything is searched
+                return False
             share = IN_STRIPS if STRIP in placing.default.values() else OTHER_WAY
-            return strategy.keeps_much and modelled(placing) < share * modelled(strategy)
+            return modelled(placing) < share * modelled(strategy)
 
         return Alternatives("stages", Way("by_rule", lambda: strategy), Way("placed", lambda: placing), placing_pays)
     return strategy

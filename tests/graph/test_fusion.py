@@ -231,6 +231,7 @@ def test_the_same_graph_has_the_same_kernels_in_every_run(g: Graph) -> None:
 def test_no_kernel_is_estimated_slower_than_its_nodes_apart(g: Graph) -> None:
     """Joining at once (pointwise nodes in place) and asking never add up to more than the parts joined at once."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deciding, "_with_copies", lambda *_: None)
         patch.setattr(deciding, "_along", lambda *_: False)
         patch.setattr(deciding, "_beside", lambda *_: False)
         before = sum(weighing.seconds(group, "native") for group in groups(g))
@@ -253,6 +254,25 @@ def test_products_with_weights_larger_than_what_is_between_are_not_asked_about()
         patch.setattr(deciding, "seconds", lambda group, _: asked.append(str(group)) or 1.0)
         assert [str(group) for group in groups(g)] == ["linear + gelu", "linear"]
     assert not asked
+
+
+def test_the_copies_of_a_value_are_asked_about_together() -> None:
+    """Queries, keys and values, each a slice that moves: a kernel that makes one of them may lose where one that makes all gains."""
+    asked: list[list[str]] = []
+
+    def estimated(group: Group, _: str) -> float:
+        asked.append([node.operator for node in group.nodes if node.operator != "slice"])
+        return 3.0 if 1 < len(asked[-1]) < 4 else 1.0
+
+    b = Builder()
+    x = linear(b, b.input((8, 4, 6)), 24)
+    thirds = (b("slice", x, dim=2, start=at, end=at + 8, step=1) for at in (0, 8, 16))
+    g = b.finish(*(b("reshape", b("permute", third, dims=(1, 0, 2)), shape=(4, 64)) for third in thirds))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deciding, "seconds", estimated)
+        (group,) = groups(g)
+    assert len(group.results) == 3
+    assert len(asked) == 5
 
 
 def test_large_products_of_one_operand_stay_apart() -> None:

@@ -172,7 +172,8 @@ def test_extents_that_a_call_tells_are_placed_too() -> None:
         np.testing.assert_allclose(f(x), windows / 9 - x[1:-1, 1:-1], rtol=1e-4, atol=1e-5)
 
 
-def test_what_the_near_caches_hold_is_left_to_the_rules() -> None:
+def test_what_the_near_caches_hold_is_left_to_the_rules_and_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProgramStrategy, "_best_places", lambda *_: pytest.fail("searched"))
     strategy = choose(separable(6, 6), target("znver3"), 1)
     assert strategy.default["stages"] == "by_rule"
 

@@ -1,6 +1,7 @@
 """Which parts of a graph are joined.
 
     at once    a pointwise part joins what it alone reads, each element at its own place (an epilogue), and pointwise parts each other
+    asked      a part and the copies that are made of what it computes alone: slices, permutations
     asked      a part and what it reads (prologue, reduction with its neighbours, products one after the other); what somebody else reads
                too becomes a second result
     asked      independent parts that read the same operand (horizontal)
@@ -15,7 +16,7 @@ Everything goes by the order of the graph and by estimates, which are the same i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Final
@@ -25,6 +26,7 @@ from tensorlang.graph.fusion.clusters import Clusters
 from tensorlang.graph.fusion.group import Group
 from tensorlang.graph.fusion.weighing import seconds, size
 from tensorlang.graph.ir import Graph, Node, Value
+from tensorlang.graph.operators import find
 
 PRODUCTS: Final = 3
 """Sums of products in one kernel: three projections of one input, a gated layer with what reads it."""
@@ -45,6 +47,7 @@ def decided(graph: Graph, target: str) -> Clusters:
     parts = Clusters(graph)
     _until_none(lambda: _at_once(parts))
     weigh = _Weighing(parts, target)
+    _with_copies(parts, weigh)
     _until_none(lambda: _along(parts, weigh))
     _until_none(lambda: _beside(parts, weigh))
     _until_none(lambda: _along(parts, weigh))
@@ -133,11 +136,28 @@ class _Weighing:
         return self.parts.joinable(one, other) and _depth(self.parts.group(one, other)) <= DEPTH
 
     def _no_slower(self, one: int, other: int) -> bool:
-        apart = seconds(self.parts.group(one), self.target) + seconds(self.parts.group(other), self.target)
-        group = self.parts.group(one, other)
-        joint = seconds(group, self.target)
-        large = _both_multiply(self.parts, one, other) and not _small(group)
-        return joint < math.inf and joint <= (GAIN if large else 1.0) * apart
+        large = _both_multiply(self.parts, one, other) and not _small(self.parts.group(one, other))
+        return self.pays((one, other), GAIN if large else 1.0)
+
+    def pays(self, members: Sequence[int], gain: float = 1.0) -> bool:
+        """Do parts take no more than a share of their time as one kernel?"""
+        apart = sum(seconds(self.parts.group(part), self.target) for part in members)
+        joint = seconds(self.parts.group(*members), self.target)
+        return joint < math.inf and joint <= gain * apart
+
+
+def _with_copies(parts: Clusters, weigh: _Weighing) -> None:
+    """Ask of what is copied several times about all of its copies, which may pay together where no single one does."""
+    for part in [part for part in sorted(parts.members) if not _copies(parts, part)]:
+        copies = sorted(below for below in parts.below(part) if _copies(parts, below) and parts.above(below) == [part])
+        if len(copies) > 1 and len(parts.members[part]) + len(copies) <= NODES and weigh.pays((part, *copies)):
+            for copy in copies:
+                part = parts.join(part, copy)
+
+
+def _copies(parts: Clusters, part: int) -> bool:
+    """Does a part compute nothing: is it a view that cannot be seen where its operand lies?"""
+    return all(find(node.operator).view is not None for node in parts.nodes(part))
 
 
 def _along(parts: Clusters, weigh: _Weighing) -> bool:
