@@ -28,7 +28,8 @@ from tensorlang.codegen.emission.types import (
     wrap,
 )
 from tensorlang.codegen.target import Target
-from tensorlang.ir.dtype import FLOAT32, DType
+from tensorlang.ir.dtype import FLOAT32, FLOAT64, DType
+from tensorlang.ir.halves import SPARE_BITS
 
 
 def cast(builder: Builder, target: Target, value: Value, source: DType, to: DType, *, fits: bool = False) -> Value:
@@ -38,9 +39,7 @@ def cast(builder: Builder, target: Target, value: Value, source: DType, to: DTyp
     if source in HALVES:
         return cast(builder, target, widen(builder, target, source, value), FLOAT32, to)
     if to in HALVES:
-        if source == "float64" and to == "float16":
-            return round_to_half(builder, target, to, _to_odd(builder, value))
-        return round_to_half(builder, target, to, cast(builder, target, value, source, FLOAT32))
+        return round_to_half(builder, target, to, _exact_or_odd(builder, target, value, source, to))
     kind = shaped(in_register(to), lanes_of(value))
     if to == "bool":
         zero = filled(value.type, 0)
@@ -104,8 +103,33 @@ def element_bits(value: Value) -> int:
     return int(kind.width)
 
 
+def _exact_or_odd(builder: Builder, target: Target, value: Value, source: DType, to: DType) -> Value:
+    """As float32 on the way to a half: what is inexact is odd, so that rounding it once more is as rounding once (`ir.halves`).
+
+    Integers that float32 has no room for are infinite as float16 in any case.
+    """
+    if source.is_integer and source.bits >= 32 and to == "bfloat16":
+        whole = _odd_whole(builder, value, source) if source.bits == 64 else value
+        value, source = cast(builder, target, whole, source, FLOAT64), FLOAT64
+    return _to_odd(builder, value) if source == FLOAT64 else cast(builder, target, value, source, FLOAT32)
+
+
+def _odd_whole(builder: Builder, value: Value, source: DType) -> Value:
+    """A 64-bit integer that float64 has room for: of a large one, what there is none for becomes the last bit that there is."""
+    kind = value.type
+    lost = builder.and_(value, filled(kind, (1 << SPARE_BITS) - 1))
+    last = builder.select(builder.icmp_unsigned("==", lost, filled(kind, 0)), filled(kind, 0), filled(kind, 1 << SPARE_BITS))
+    odd = builder.or_(builder.sub(value, lost), last)
+    least = filled(kind, 1 << 53)
+    if source.kind == "signed":
+        large = builder.icmp_unsigned(">", builder.add(value, least), filled(kind, 1 << 54))  # beyond it on either side
+    else:
+        large = builder.icmp_unsigned(">=", value, least)
+    return builder.select(large, odd, value)
+
+
 def _to_odd(builder: Builder, value: Value) -> Value:
-    """float64 to float32, inexact results made odd: rounding that once more to 11 bits or fewer is as rounding once."""
+    """float64 to float32, inexact results made odd."""
     near = builder.fptrunc(value, shaped(F32, lanes_of(value)))
     back = builder.fpext(near, value.type)
     magnitude = [intrinsic(builder, "fabs", value.type, [side], [value.type]) for side in (back, value)]

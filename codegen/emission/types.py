@@ -8,7 +8,6 @@ whatever is uniform stays scalar until it meets something that varies. Integer c
 
 from __future__ import annotations
 
-import struct
 from functools import cache, lru_cache
 from typing import Final, TypeAlias
 
@@ -99,9 +98,9 @@ def wrap(number: int, bits: int, *, signed: bool = True) -> int:
 
 
 def constant(dtype: DType, number: float) -> Value:
-    """The literal of a type, rounded to it as NumPy rounds."""
+    """The literal of a type, rounded to it once."""
     if dtype in HALVES:
-        return literal(I16, struct.unpack("<h", dtype.numpy.type(number).tobytes())[0])
+        return literal(I16, int(dtype.rounded(number).view("int16")))
     if dtype == "bool":
         return literal(I1, int(bool(number)))
     return literal(in_register(dtype), number)

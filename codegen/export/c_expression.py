@@ -20,7 +20,7 @@ from tensorlang.codegen.cache.signature import c_type
 from tensorlang.codegen.export.c_helpers import Helpers, spelled_integer, wide
 from tensorlang.errors import BuildError, InternalError
 from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Select, Unary
-from tensorlang.ir.dtype import BOOL, FLOAT32, INT64, DType
+from tensorlang.ir.dtype import BOOL, FLOAT32, FLOAT64, INT64, DType
 from tensorlang.ir.traverse import children, dtype_of, substitute, walk
 
 HALVES: Final = ("float16", "bfloat16")
@@ -204,14 +204,22 @@ class CScope:
         if source in HALVES:
             return self._cast(self.widened(value, source), FLOAT32, to)
         if to in HALVES:
-            if source == "float64" and to == "float16":
-                return self.rounded(Text(f"{self.helpers.use('odd', source)}({value.text})", PRIMARY), to)
-            return self.rounded(self._cast(value, source, FLOAT32), to)
+            return self.rounded(self._exact_or_odd(value, source, to), to)
         if to == "bool":
             return Text(f"{value.at(RELATION)} != 0", EQUALITY)
         if source.is_floating and to.is_integer:
             return Text(f"{self.helpers.use('saturated', source, to)}({value.text})", PRIMARY)
         return Text(f"({c_type(to)}){value.at(PREFIX)}", PREFIX)
+
+    def _exact_or_odd(self, value: Text, source: DType, to: DType) -> Text:
+        """As `codegen.emission.convert` has it on the way to a half."""
+        if source.is_integer and source.bits >= 32 and to == "bfloat16":
+            if source.bits == 64:
+                value = Text(f"{self.helpers.use('whole', source)}({value.text})", PRIMARY)
+            value, source = self._cast(value, source, FLOAT64), FLOAT64
+        if source == FLOAT64:
+            return Text(f"{self.helpers.use('odd', source)}({value.text})", PRIMARY)
+        return self._cast(value, source, FLOAT32)
 
     def _unary(self, op: str, value: Text, dtype: DType, *, exact: bool) -> Text:
         kind = c_type(dtype)
@@ -315,8 +323,7 @@ def literal(value: float, dtype: DType) -> Text:
         text = spelled_integer(int(value), dtype)
         return Text(text, PREFIX if text.startswith("-") else PRIMARY)
     if dtype in HALVES:
-        number = dtype.numpy.type(value)
-        return Text(f"0x{int(number.view(np.uint16)):04x} /* {value!r} */", PRIMARY)
+        return Text(f"0x{int(dtype.rounded(value).view(np.uint16)):04x} /* {value!r} */", PRIMARY)
     mark = "f" if dtype == "float32" else ""
     number = dtype.numpy.type(value)
     if number != number:  # noqa: PLR0124 - NaN

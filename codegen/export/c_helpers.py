@@ -12,6 +12,7 @@ from typing import Final
 from tensorlang.codegen.cache.signature import c_type
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import DType
+from tensorlang.ir.halves import SPARE_BITS
 
 _WORD: Final = re.compile(r"\w+")
 _SHORT: Final = {"signed": "i", "unsigned": "u", "floating": "f"}
@@ -76,6 +77,11 @@ class Helpers:
                 return self._define(name, kind, f"{kind} a", f"return a < 0 ? ({kind})(0 - ({inner})a) : a;")
             case "floordiv" | "mod":
                 return self._define(name, kind, two, _division(op, dtype, kind, inner))
+            case "whole":
+                small = f"a < {1 << 53}" + (f" && a > -{1 << 53}" if dtype.kind == "signed" else "u")
+                lost = (1 << SPARE_BITS) - 1
+                odd = f"({kind})((({inner})a & ~({inner}){lost}) | {lost + 1})"
+                return self._define(name, kind, f"{kind} a", f"return ({small}) || (a & {lost}) == 0 ? a : {odd};")
             case "shl":
                 low = "b < 0 || " if dtype.kind == "signed" else ""
                 return self._define(name, kind, two, f"return {low}b >= {dtype.bits} ? 0 : ({kind})(({inner})a << b);")

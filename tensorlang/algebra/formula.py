@@ -59,7 +59,7 @@ class Formula:
             case Compare("lt" | "gt", left, right) if left == right:  # of any type: NaN is not below itself either
                 return "1 = 0" if holds else "1 = 1"
             case Compare(op, Const(left, of), Const(right)) if of.is_floating:
-                numbers = of.numpy.type(left), of.numpy.type(right)  # as the type rounds them
+                numbers = of.rounded(left), of.rounded(right)
                 return "1 = 1" if bool(getattr(operator, op)(*numbers)) == holds else "1 = 0"
             case Compare(op, left, right) if left == right and dtype_of(left).is_floating and not here.floats(left).nan:
                 return "1 = 1" if (op != "ne") == holds else "1 = 0"

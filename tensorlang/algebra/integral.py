@@ -24,7 +24,7 @@ def of_integers(op: str, left: Expr, right: Expr, here: Bounds) -> Expr | None:
         return None
     if b is not None:
         return Compare(op, a, b)
-    number = float(dtype_of(right).numpy.type(right.value)) if isinstance(right, Const) else math.nan
+    number = float(dtype_of(right).rounded(right.value)) if isinstance(right, Const) else math.nan
     if not abs(number) < INDEX_LIMIT or number.is_integer():
         return None
     if op in ("eq", "ne"):

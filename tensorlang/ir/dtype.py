@@ -10,8 +10,10 @@ from functools import cache
 from typing import Any, Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorlang.errors import DefinitionError, did_you_mean
+from tensorlang.ir.halves import to_half
 
 Kind = Literal["bool", "signed", "unsigned", "floating"]
 
@@ -50,6 +52,10 @@ class DType(str):
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype in native byte order (bfloat16 is `ml_dtypes.bfloat16`)."""
         return _numpy_dtype(str(self))
+
+    def rounded(self, numbers: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Numbers as this type has them, rounded once; without axes where there is one number."""
+        return to_half(numbers, self.numpy) if self.is_floating and self.bits == 16 else np.asarray(numbers, self.numpy)
 
     @property
     def lowest(self) -> float | int | bool:

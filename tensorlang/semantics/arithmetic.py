@@ -31,7 +31,7 @@ def quiet() -> np.errstate:
 
 def literal(const: Const) -> Array:
     """The value of a literal, as an array without axes."""
-    return np.asarray(const.value, const.dtype.numpy)
+    return const.dtype.rounded(const.value)
 
 
 def _floordiv(a: Array, b: Array) -> Array:
@@ -117,7 +117,7 @@ def cast(value: Any, source: DType, target: DType) -> Any:
     if target == BOOL:
         return value.astype(np.float32) != 0 if source in HALF else value != 0
     if target in HALF:
-        return value.astype(np.float32).astype(target.numpy)
+        return target.rounded(value)
     if not source.is_floating or target.is_floating:
         return value.astype(target.numpy)
     whole = np.trunc(value.astype(np.float64))

@@ -260,7 +260,7 @@ class _Machine:
         """What gives the value of an expression: a Python int or bool, or a NumPy scalar."""
         match expr:
             case Const(value, dtype):
-                literal = scalar(np.asarray(value, dtype.numpy)[()], dtype)
+                literal = scalar(dtype.rounded(value)[()], dtype)
                 return lambda: literal
             case Axis(name):
                 return self._named("axis", name, self.axes)

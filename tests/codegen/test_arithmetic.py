@@ -249,17 +249,36 @@ def test_every_half_becomes_its_float32_and_back(run: Run, dtype: DType, on: str
 @pytest.mark.parametrize("on", TARGETS)
 @pytest.mark.parametrize("dtype", [DType("float16"), DType("bfloat16")])
 @pytest.mark.parametrize("source", [FLOAT32, FLOAT64])
-def test_halves_round_to_nearest_even(run: Run, source: DType, dtype: DType, on: str) -> None:
+def test_halves_round_once_to_nearest_even(run: Run, source: DType, dtype: DType, on: str) -> None:
     with np.errstate(all="ignore"):
         halves = np.arange(1 << 15, dtype=np.uint16).view(dtype.numpy).astype(np.float64)
-        middle = (halves[:-1] + halves[1:]) / 2
-        middle = middle[np.isfinite(middle)].astype(source.numpy)
+        places = np.flatnonzero(np.isfinite(halves[1:]))
+        middle = ((halves[places] + halves[places + 1]) / 2).astype(source.numpy)
         kind = source.numpy.type
-        near = [np.nextafter(middle, kind(way)) for way in (-np.inf, np.inf)]
-        values = np.concatenate([middle, *near, [kind(65519.996), kind(65520), kind(1e300)]])
-        values = np.concatenate([values, -values])
-        (found,) = both_ways(run, [lambda x: Cast(x, dtype)], [values], on)
-        assert np.array_equal(found.view(np.uint16), values.astype(dtype.numpy).view(np.uint16))
+        values = np.concatenate([np.nextafter(middle, kind(-np.inf)), middle, np.nextafter(middle, kind(np.inf)), [kind(1e300)]])
+        wanted = np.concatenate([places, places + places % 2, places + 1, [np.flatnonzero(np.isinf(halves))[0]]])
+        assert_cast(run, np.concatenate([values, -values]), dtype, np.concatenate([wanted, wanted + (1 << 15)]), on)
+
+
+@pytest.mark.parametrize("on", TARGETS)
+@pytest.mark.parametrize("source", [kind for kind in INTEGERS if kind.bits >= 32])
+def test_integers_round_once_to_bfloat16(run: Run, source: DType, on: str) -> None:
+    dtype = DType("bfloat16")
+    with np.errstate(all="ignore"):
+        halves = np.arange(1 << 15, dtype=np.uint16).view(dtype.numpy).astype(np.float64)
+    places = np.flatnonzero((halves[:-1] >= 1 << 10) & (halves[1:] < float(source.highest)))
+    middle = ((halves[places] + halves[places + 1]) / 2).astype(source.numpy)
+    values, wanted = np.concatenate([middle - 1, middle, middle + 1]), np.concatenate([places, places + places % 2, places + 1])
+    if source.kind == "signed":
+        values, wanted = np.concatenate([values, -values]), np.concatenate([wanted, wanted + (1 << 15)])
+    assert_cast(run, values, dtype, wanted, on)
+
+
+def assert_cast(run: Run, values: np.ndarray, dtype: DType, wanted: np.ndarray, on: str) -> None:
+    """Kernels and the meaning of a cast to a half give these bits."""
+    (found,) = both_ways(run, [lambda x: Cast(x, dtype)], [values], on)
+    assert np.array_equal(found.view(np.uint16), wanted)
+    assert np.array_equal(dtype.rounded(values).view(np.uint16), wanted)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

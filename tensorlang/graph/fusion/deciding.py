@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from itertools import combinations
 from typing import Final
 
@@ -151,8 +151,7 @@ def _with_copies(parts: Clusters, weigh: _Weighing) -> None:
     for part in [part for part in sorted(parts.members) if not _copies(parts, part)]:
         copies = sorted(below for below in parts.below(part) if _copies(parts, below) and parts.above(below) == [part])
         if len(copies) > 1 and len(parts.members[part]) + len(copies) <= NODES and weigh.pays((part, *copies)):
-            for copy in copies:
-                part = parts.join(part, copy)
+            reduce(parts.join, copies, part)
 
 
 def _copies(parts: Clusters, part: int) -> bool:
