@@ -22,8 +22,8 @@ from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.polyhedra import Image, uncovered
 from tensorlang.ir import Alloc, Axis, Block, Compare, Const, Expr, For, FuseRelation, Nest, Stmt, Unary, const
 from tensorlang.ir.mentions import allocations
-from tensorlang.ir.relations import closure, in_scope
-from tensorlang.ir.traverse import axes_of, loads_of, read_in, reads_data
+from tensorlang.ir.relations import closure, in_scope, renamed, sides
+from tensorlang.ir.traverse import axes_of, loads_of, read_in, reads_data, substitute
 from tensorlang.schedules.legality.accesses import Access, accesses, distinct
 from tensorlang.schedules.legality.in_bounds import place_facts
 from tensorlang.schedules.legality.instances import instance
@@ -88,6 +88,8 @@ def come_first(nest: Nest, writes: Sequence[Access], read: Access, around: Seque
     Positions are those of one list of accesses; `written` is what is written in it. Where data say which element that is, it is any that
     there is: a read is in bounds wherever it is made. What data let a store write counts where they let the read ask.
     """
+    if any(_beside_it(nest, write, read, around) for write in writes):
+        return True
     known = [condition for condition in conjuncts(read.conditions) if not reads_data(condition)]
     index = [Axis(f"?{place}") if reads_data(part) else part for place, part in enumerate(read.index)]
     for part, extent in zip(index, read.buffer.shape, strict=True):
@@ -109,6 +111,28 @@ def come_first(nest: Nest, writes: Sequence[Access], read: Access, around: Seque
     outer = frozenset(loop.loop for loop in around)
     images = [image for write in told(around) if (image := _not_later(nest, write, read, outer, index)) is not None]
     return bool(images) and uncovered(wanted, *images) is None
+
+
+def _beside_it(nest: Nest, write: Access, read: Access, around: Sequence[For]) -> bool:
+    """Does a store write the very element that is read, in the same iterations of loops that are alike? No proof is needed then."""
+    inner = tuple(zip(write.loops, read.loops, strict=False))[len(around) :]
+    names = {one.loop: other.loop for one, other in inner}
+    if write.position >= read.position or len(write.loops) != len(read.loops) or write.loops[: len(around)] != read.loops[: len(around)]:
+        return False
+    own, other = (in_scope(nest, [loop.loop for loop in access.loops]) for access in (write, read))
+    if len(own) != len(other):
+        return False
+    for one, two in zip(own, other, strict=True):
+        names.update(zip(sides(one)[1], sides(two)[1], strict=False))
+        if renamed(one, names) != two:
+            return False
+    axes = {name: Axis(other) for name, other in names.items() if name != other}
+    asked = {*conjuncts(read.conditions)}
+    return (
+        all((substitute(one.lo, axes), substitute(one.hi, axes)) == (two.lo, two.hi) for one, two in inner)
+        and all(substitute(part, axes) == at and not reads_data(part) for part, at in zip(write.index, read.index, strict=True))
+        and all(substitute(part, axes) in asked and not reads_data(part) for part in conjuncts(write.conditions))
+    )
 
 
 def _under(nest: Nest, write: Access, read: Access, shared: Sequence[For], written: frozenset[str]) -> Access | None:

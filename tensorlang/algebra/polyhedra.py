@@ -161,21 +161,29 @@ def uncovered(wanted: Sequence[Expr], *images: Image) -> dict[Expr, int] | None:
     reached = [_reached(here, *image) for image in images]
     if None in reached:
         return {}
-    space = f"[{', '.join(here.variables.values())}]"
+    space = ", ".join(here.variables.values())
+    asked = (f"{{ [{space}] : {text} }}" for text in (_exists(here.helpers, [*parts, *here.constraints]), *filter(None, reached)))
+    point = _point_outside(*asked)
+    if point is None:
+        return None
+    return dict(zip(here.variables, point, strict=True)) if point and len(affine) == len(wanted) else {}
+
+
+@lru_cache(maxsize=4096)
+def _point_outside(wanted: str, *reached: str) -> tuple[int, ...] | None:
+    """A point of a set that is in none of some others, as isl spells them; () and None as `_point_of` has it, and as it is kept there."""
     isl, context = _isl(), _context()
     context.reset_operations()
     try:
-        left = isl.Set.read_from_str(context, f"{{ {space} : {_exists(here.helpers, [*parts, *here.constraints])} }}")
+        left = isl.Set.read_from_str(context, wanted)
         for covered in reached:
-            left = left.subtract(isl.Set.read_from_str(context, f"{{ {space} : {covered} }}"))
+            left = left.subtract(isl.Set.read_from_str(context, covered))
         if left.is_empty():
             return None
-        if len(affine) < len(wanted):
-            return {}
         point = left.sample_point()
     except isl.Error:
-        return {}
-    return dict(zip(here.variables, _coordinates(point, len(here.variables)), strict=True))
+        return ()
+    return _coordinates(point, left.dim(isl.dim_type.set))
 
 
 def _reached(here: Formula, facts: Sequence[Expr], equal: Sequence[tuple[Expr, Expr]]) -> str | None:

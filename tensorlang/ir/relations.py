@@ -182,7 +182,7 @@ def in_scope(nest: Nest, loops: Iterable[str]) -> tuple[Relation, ...]:
     """The relations whose axes all follow from the given loops, in an order in which each follows from earlier ones."""
     known = set(loops)
     found: list[Relation] = []
-    waiting = list(reversed(nest.relations))
+    waiting = _reached(nest, known)
     while waiting:
         later: list[Relation] = []
         for relation in waiting:
@@ -195,6 +195,31 @@ def in_scope(nest: Nest, loops: Iterable[str]) -> tuple[Relation, ...]:
             break
         waiting = later
     return tuple(found)
+
+
+def _reached(nest: Nest, loops: Iterable[str]) -> list[Relation]:
+    """The relations, newest first, that loops lead to whatever bounds say: in a program of many stages most are of the loops of others."""
+    needing, known, found = _needing(Identity((nest.relations,))), set(loops), dict[int, Relation]()
+    pending = [*known]
+    while pending:
+        for place, needed, made, relation in needing.get(pending.pop(), ()):
+            if place not in found and known.issuperset(needed):
+                found[place] = relation
+                known.update(made)
+                pending += made
+    return [found[place] for place in sorted(found, reverse=True)]
+
+
+@lru_cache(maxsize=_KEPT)
+def _needing(key: Identity) -> Mapping[str, list[tuple[int, tuple[str, ...], tuple[str, ...], Relation]]]:
+    """The relations that need an axis, by its name: their places, what they need and make, and themselves."""
+    (relations,) = cast("tuple[tuple[Relation, ...]]", key.parts)
+    found: dict[str, list[tuple[int, tuple[str, ...], tuple[str, ...], Relation]]] = {}
+    for place, relation in enumerate(relations):
+        needed, made = sides(relation)
+        for axis in needed:
+            found.setdefault(axis, []).append((place, needed, made, relation))
+    return found
 
 
 def is_ready(relation: Relation, known: Collection[str]) -> bool:

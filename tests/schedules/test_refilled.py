@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 import tensorlang as tl
+from tensorlang.algebra.polyhedra import uncovered
 from tensorlang.ir import Axis, Block, Compare, For, If, Load, Stmt, Store, const
 from tensorlang.ir.traverse import map_statements, statements
-from tensorlang.schedules.legality.refilled import refilled
+from tensorlang.schedules.legality import refilled as module
+from tensorlang.schedules.legality.accesses import accesses
+from tensorlang.schedules.legality.refilled import come_first, refilled
 from tests.schedules.judged import judge
 from tests.schedules.test_rewrites import INDICES, TABLE, fits, setting
 
@@ -366,3 +369,22 @@ def test_storage_that_other_loops_fill_for_themselves_ties_no_iterations_of_this
     assert found(without_init(s.nest.body)) == set()
     s.reorder("C.j", "C.i")
     judge(s)
+
+
+@pytest.mark.parametrize("leaves_out", [False, True])
+@pytest.mark.parametrize("blocks", [8, 4])
+def test_what_is_read_as_it_is_written_in_loops_that_are_alike_needs_no_proof(
+    monkeypatch: pytest.MonkeyPatch, blocks: int, *, leaves_out: bool
+) -> None:
+    questions: list[object] = []
+    monkeypatch.setattr(module, "uncovered", lambda *question: questions.append(question) or uncovered(*question))
+    x = tl.placeholder((32,), name="X")
+    made = tl.compute((32,), lambda i: x[i] * 2, name="made")
+    s = tl.Schedule(tl.compute((32,), lambda i: made[i] + 1, name="c"))
+    s.split("made.i", 8)
+    s.split("c.i", blocks)
+    read, write = sorted((access for access in accesses(s.nest.body) if access.buffer.name == "made"), key=lambda access: access.writes)
+    if leaves_out:
+        write = replace(write, conditions=(Compare("lt", const(0), Axis("made.i")),))
+    assert come_first(s.nest, [write], read, (), frozenset({"made", "c"})) == (not leaves_out)
+    assert bool(questions) == (leaves_out or blocks != 8)
