@@ -85,6 +85,13 @@ def rounding(dtype: Any, saturate: bool, mode: str) -> Rounding:
     return Rounding(edges.astype(np.float32), order.astype(np.uint8), nan)
 
 
+@cache
+def _wraps(dtype: Any) -> bool:
+    """Do floating-point numbers beyond an integer type wrap? They do before version 0.7 of ml_dtypes, and are 0 from then on."""
+    with np.errstate(all="ignore"):
+        return int(np.array([(1 << _BITS[dtype.name]) + 1], np.float32).astype(dtype)[0]) != 0
+
+
 def decoded(call: Call, coded: Coded, dtype: object) -> Value:
     """The numbers of codes, in a type that tensorlang has."""
     wanted = tl.dtype(dtype).numpy if str(dtype) != "bool" else np.dtype(np.float32)
@@ -98,9 +105,16 @@ def decoded(call: Call, coded: Coded, dtype: object) -> Value:
 
 
 def encoded(call: Call, value: Value, dtype: Any, *, saturate: bool = True, mode: str = "up") -> Coded:
-    """Numbers as codes; integers of few bits are those of the number without its fraction, and wrap."""
+    """Numbers as codes; integers of few bits are those of the number without its fraction, and wrap.
+
+    What a floating-point number is that is out of their range ONNX does not say: it is what ml_dtypes makes of it.
+    """
     if "float" not in dtype.name:
-        whole = call.cast(call.cast(value, "int32") if value.dtype.is_floating or value.dtype == "bool" else value, "int32")
+        whole = call.cast(value, "int32")
+        if value.dtype.is_floating and not _wraps(dtype):
+            numbers = values_of(dtype)
+            inside = call("clamp", whole, min=int(numbers.min()), max=int(numbers.max()))
+            whole = call("where", call("eq", whole, inside), whole, call.builder.scalar(0, "int32"))
         kept = call("bitwise_and", whole, call.builder.scalar(_mask(dtype.name), "int32"))
         return Coded(call.cast(kept, "uint8"), dtype)
     rule = rounding(dtype, saturate, mode)
