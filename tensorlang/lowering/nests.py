@@ -12,8 +12,9 @@ scatter copies its `init` (`H.start`) and then stores, or combines, at computed 
         the stages of the step; the next state is stored to S[t], or with keep="last" to S.ring[(t + 1) % 2]
         what reads the state reads select(t == 0, init, S[t - 1]), or S.ring[t % 2]
 
-A ring starts as a copy of `init` (`S.start`), and `S` is a copy of it in the end, where it is a result or something reads it. A next state
-that no stage of the step can store where it belongs (it is stored elsewhere too, or comes from outside) is copied there by the stage `S`.
+A ring starts as a copy of `init` (`S.start`), and `S` is a copy of it in the end, where it is a result or something reads it. It has one
+place where the next state may take that of the last one (`replaced`, `changed`). A next state that no stage of the step can store where it
+belongs (it is stored elsewhere too, or comes from outside) is copied there by the stage `S`.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ from tensorlang.ir.names import unique
 from tensorlang.ir.printer import short
 from tensorlang.ir.traverse import children, map_children
 from tensorlang.lowering.around import Range, loops, under
+from tensorlang.lowering.changed import changed
 from tensorlang.lowering.inside import has_reduction, is_asked_in_vain, is_free, is_there, stays, surely
-from tensorlang.lowering.replaced import replaced
+from tensorlang.lowering.replaced import direct, replaced
 from tensorlang.lowering.settled import plain, settled
 
 
@@ -106,6 +108,13 @@ class ProgramLowering:
             if place is not None and place.buffer.memory != "argument" and not place.prefix:
                 self.scratch.append(place.buffer)
 
+    def storage(self, tensor: Tensor) -> TensorStorage | None:
+        """Where all of a tensor is stored; None where it is somewhere else in the first step of a scan."""
+        past = self.states.get(id(tensor.definition))
+        if past is None:
+            return self.places.get((id(tensor.definition), tensor.component))
+        return past.before if past.init is None else None
+
     def element(self, tensor: Tensor, index: tuple[Expr, ...]) -> Expr:
         """An element of a tensor, as the nest reads it."""
         past = self.states.get(id(tensor.definition))
@@ -123,8 +132,9 @@ class ProgramLowering:
         copies: list[Stmt] = []
         last: list[Stmt] = []
         rings: list[TensorStorage] = []
-        direct = _direct(scan)
-        single = direct & replaced(scan)
+        own = direct(scan)
+        chains, body = changed(scan)
+        single = own & (replaced(scan) | chains.keys())
         for component, (state, init) in enumerate(zip(scan.states, scan.init, strict=True)):
             out = self.places.get((id(scan), component))
             label = name if len(scan.states) == 1 else f"{name}_{component}"
@@ -144,11 +154,13 @@ class ProgramLowering:
                     last.append(self._copy(label, out, init, short(loop), TensorStorage(ring, (_slot(scan.axis.hi, places),))))
             rings.append(target)
         for component, (target, new) in enumerate(zip(rings, scan.following, strict=True)):
-            if component in direct:
+            if component in own:
                 self.places[id(new.definition), new.component] = target
-        steps = [part for definition in scan.body for part in self.definition(definition)]
+        for component in chains.keys() & single:
+            self.places |= {(id(link), 0): rings[component] for link in chains[component]}
+        steps = [part for definition in body for part in self.definition(definition)]
         for component, (target, new) in enumerate(zip(rings, scan.following, strict=True)):
-            if component not in direct:
+            if component not in own:
                 label = name if len(scan.states) == 1 else f"{name}_{component}"
                 copies.append(self._copy(f"{label}.next" if scan.keep[component] == "last" else label, target, new, short(loop)))
         del self.axes[scan.axis.name], self.spans[scan.axis.name]  # what follows is in no step, and there may be none
@@ -172,29 +184,6 @@ def _over(stage: str, tensor: Tensor, taken: str = "") -> list[Range]:
     labels = [short(axis) for axis in own] or [f"i{axis}" for axis in range(tensor.ndim)]
     used = {taken}
     return [(f"{stage}.{unique(label, used)}", ir.const(0), extent) for label, extent in zip(labels, tensor.extents, strict=True)]
-
-
-def _direct(scan: Scan) -> set[int]:
-    """The components of the next state that the stage of the step which computes them stores where they belong."""
-    found: set[int] = set()
-    for component, new in enumerate(scan.following):
-        definition = new.definition
-        if all(definition is not part for part in scan.body):
-            continue
-        match definition:
-            case Scatter():
-                wanted = 1
-            case Stage(values=(Reduce(reducer=reducer),)) if len(reducer.identities) > 1:
-                continue
-            case Stage(values=values):
-                wanted = len(values)
-            case _:
-                continue
-        same = [(other, keep) for other, keep in zip(scan.following, scan.keep, strict=True) if other.definition is definition]
-        alike = len({keep for _, keep in same}) == 1  # the values of a stage are stored at one index
-        if alike and len(same) == wanted == len({other.component for other, _ in same}):
-            found.add(component)
-    return found
 
 
 def _is_reduction(stage: Stage) -> bool:
@@ -239,7 +228,10 @@ class _DefinitionLowering:
         """A copy of the initial tensor, and the loops that change it."""
         self._enter()
         place = self.program.places[id(scatter), 0]
-        first = self.program._copy(f"{self.name}.start", place, scatter.init)  # noqa: SLF001 - its own part
+        if place == self.program.storage(scatter.init):
+            first: Stmt = block()
+        else:
+            first = self.program._copy(f"{self.name}.start", place, scatter.init)  # noqa: SLF001 - its own part
         ranges = [self._range(self.name, axis, self.taken) for axis in scatter.axes]
         held = self._held(scatter.axes)
         prelude = _Prelude(self, held)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from tensorlang.definition.tensor import Scan, Stage, State, Tensor
+from tensorlang.definition.tensor import Scan, Scatter, Stage, State, Tensor
 from tensorlang.ir import Axis, Load, Reduce
 from tensorlang.ir.traverse import nodes
 
@@ -33,6 +33,29 @@ def replaced(scan: Scan) -> frozenset[int]:
         return frozenset()
     kept = {id(maker) for component, maker in enumerate(makers) if not _is_replaced(scan, component, body)}
     return frozenset(component for component, maker in enumerate(makers) if id(maker) not in kept)
+
+
+def direct(scan: Scan) -> set[int]:
+    """The components of the next state that the stage of the step which computes them stores where they belong."""
+    found: set[int] = set()
+    for component, new in enumerate(scan.following):
+        definition = new.definition
+        if all(definition is not part for part in scan.body):
+            continue
+        match definition:
+            case Scatter():
+                wanted = 1
+            case Stage(values=(Reduce(reducer=reducer),)) if len(reducer.identities) > 1:
+                continue
+            case Stage(values=values):
+                wanted = len(values)
+            case _:
+                continue
+        same = [(other, keep) for other, keep in zip(scan.following, scan.keep, strict=True) if other.definition is definition]
+        alike = len({keep for _, keep in same}) == 1  # the values of a stage are stored at one index
+        if alike and len(same) == wanted == len({other.component for other, _ in same}):
+            found.add(component)
+    return found
 
 
 def _is_replaced(scan: Scan, component: int, body: list[tuple[Stage, _Reads]]) -> bool:
