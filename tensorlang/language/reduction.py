@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import math
 import operator
 from functools import cache
 from typing import Final, TypeAlias
@@ -26,7 +27,6 @@ from tensorlang.ir.traverse import axes_of
 
 Axes: TypeAlias = "ReduceAxis | tuple[ReduceAxis, ...] | None"
 _typed = dtype
-ABSENT: Final = Const(-1, INT64)
 _PAIRS: Final = {"max": "maximum", "min": "minimum", "fmax": "fmax", "fmin": "fmin"}
 """Functions of two values beside the reducers that are named alike."""
 
@@ -38,10 +38,11 @@ def single(name: str, op: str, identity: float | bool, of: DType) -> Reducer:
 
 
 @cache
-def _position(name: str, order: str, of: DType) -> Reducer:
-    """The better value and the least position that has it; NaN is best; position -1 is none at all."""
+def _position(name: str, order: str, of: DType, place: DType = INT64) -> Reducer:
+    """The better value and the least position, a `place`, that has it; NaN is best; position -1 is none at all."""
     a, b = Param("a0", of), Param("b0", of)
-    p, q = Param("a1", INT64), Param("b1", INT64)
+    p, q = Param("a1", place), Param("b1", place)
+    zero = Const(0, place)
     better: ir.Expr = Compare(order, a, b)
     equal: ir.Expr = Compare("eq", a, b)
     if of.is_floating:
@@ -49,9 +50,9 @@ def _position(name: str, order: str, of: DType) -> Reducer:
         better = Binary("or", better, Binary("and", a_nan, Unary("not", b_nan)))
         equal = Binary("or", equal, Binary("and", a_nan, b_nan))
     first = Binary("or", better, Binary("and", equal, Compare("lt", p, q)))
-    keep = Binary("and", Compare("ge", p, ir.const(0)), Binary("or", Compare("lt", q, ir.const(0)), first))
+    keep = Binary("and", Compare("ge", p, zero), Binary("or", Compare("lt", q, zero), first))
     identity = of.lowest if order == "gt" else of.highest
-    return Reducer(name, (Const(identity, of), ABSENT), (Select(keep, a, b), Select(keep, p, q)))
+    return Reducer(name, (Const(identity, of), Const(-1, place)), (Select(keep, a, b), Select(keep, p, q)))
 
 
 def _axes(name: str, axis: Axes) -> tuple[ReduceAxis, ...]:
@@ -238,17 +239,33 @@ def _argument(name: str, order: str, expr: ExprLike, axis: Axes, where: object, 
         for entry in axes:
             offset = Binary("sub", ir.Axis(entry.name), entry.lo)
             position = Binary("add", Binary("mul", position, Binary("sub", entry.hi, entry.lo)), offset)
-    found = _reduce(_position(name, order, value.dtype), (value, Expr(simplify(position))), chosen, where, component=1)
+    wanted = INT64 if to is None else dtype(to)
+    place = INT32 if wanted == INT32 and not below and _are_short(axes) else INT64  # half as long as lanes of values need it
+    where_it_is = Expr(simplify(position) if place == INT64 else ir.Cast(simplify(position), place))
+    found = _reduce(_position(name, order, value.dtype, place), (value, where_it_is), chosen, where, component=1)
     if below:
         found = select(found >= 0, found + Expr(start), -1)
-    return found if to is None else cast(found, dtype(to))
+    return found if found.dtype == wanted else cast(found, wanted)
+
+
+def _are_short(axes: tuple[ir.ReduceAxis, ...]) -> bool:
+    """Have 32 bits room for each place, row-major, of axes between literals?"""
+    ends = [(entry.lo.value, entry.hi.value) for entry in axes if isinstance(entry.lo, Const) and isinstance(entry.hi, Const)]
+    most = math.prod(builtins.max(1, int(hi) - int(lo)) for lo, hi in ends)
+    return len(ends) == len(axes) and builtins.max(most, *(int(hi) for _, hi in ends)) <= INT32.highest
 
 
 def argmax(expr: ExprLike, axis: Axes = None, where: object = None, dtype: object = None) -> Expr:
-    """Where the greatest value is: the axis value, or the row-major position over several axes. The first of equals; -1 if none."""
+    """Where the greatest value is: the axis value, or the row-major position over several axes. The first of equals; -1 if none.
+
+    With `dtype="int32"` places are found in 32 bits where they fit: lanes of `float32` have twice as many beside them.
+    """
     return _argument("argmax", "gt", expr, axis, where, dtype)
 
 
 def argmin(expr: ExprLike, axis: Axes = None, where: object = None, dtype: object = None) -> Expr:
-    """Where the least value is: the axis value, or the row-major position over several axes. The first of equals; -1 if none."""
+    """Where the least value is: the axis value, or the row-major position over several axes. The first of equals; -1 if none.
+
+    With `dtype="int32"` places are found in 32 bits where they fit: lanes of `float32` have twice as many beside them.
+    """
     return _argument("argmin", "lt", expr, axis, where, dtype)
