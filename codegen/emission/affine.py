@@ -21,9 +21,9 @@ from tensorlang import ir
 from tensorlang.codegen.emission.constant_folding import fold
 from tensorlang.codegen.emission.summands import Summands, summands
 from tensorlang.codegen.emission.types import wrap
-from tensorlang.ir.dtype import INT64
+from tensorlang.ir.dtype import INT64, DType
 from tensorlang.ir.integers import ARITHMETIC
-from tensorlang.ir.traverse import axes_of, walk
+from tensorlang.ir.traverse import axes_of, dtype_of, walk
 from tensorlang.system.frozen import frozen
 
 MAX_TERMS = 24  # a longer product stays one atom: addresses do not need it and text would explode
@@ -233,6 +233,9 @@ class PolynomialScope:
                 return of(Atom(0, ":" + expr.name))
             case ir.Unary(op="neg"):
                 return self.polynomial(expr.value) * number(-1)
+            case ir.Cast(ir.Binary("floordiv" | "mod" as op, ir.Cast(left, kind, True), ir.Const(by))) if dtype_of(left) == INT64:
+                quotient = self.quotient(left, int(by), kind)  # what lowering divides in fewer bits, since they hold it
+                return quotient if op == "floordiv" else self.polynomial(left) - quotient * number(int(by))
             case _:
                 return self.whole(expr)
 
@@ -256,14 +259,17 @@ class PolynomialScope:
             case _:
                 return self.whole(expr)
 
-    def quotient(self, dividend: ir.Expr, divisor: int) -> Polynomial:
-        """A floored quotient: one atom for equal dividends, so that the digits of a fused index add up to the index again."""
+    def quotient(self, dividend: ir.Expr, divisor: int, kind: DType = INT64) -> Polynomial:
+        """A floored quotient, taken in a type: one atom for equal dividends, so that the digits of a fused index add up to it again."""
         inside = self.polynomial(dividend)
         if inside.constant is not None:
             return number(inside.constant // divisor)
         key = (frozenset(inside.terms.items()), divisor)
-        expr = self.quotients.setdefault(key, ir.Binary("floordiv", dividend, ir.Const(divisor, INT64)))
-        return self.whole(expr)
+        if key not in self.quotients:
+            given = dividend if kind == INT64 else ir.Cast(dividend, kind, fits=True)
+            found = ir.Binary("floordiv", given, ir.Const(divisor, kind))
+            self.quotients[key] = found if kind == INT64 else ir.Cast(found, INT64)
+        return self.whole(self.quotients[key])
 
     def whole(self, expr: ir.Expr) -> Polynomial:
         """An expression as one atom; the same expression over the same bindings is the same atom."""

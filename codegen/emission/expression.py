@@ -21,6 +21,7 @@ from tensorlang.codegen.emission.convert import cast, round_to_half, widen
 from tensorlang.codegen.emission.frame import Frame, Read
 from tensorlang.codegen.emission.math import emit as emit_function, emit_whole_power
 from tensorlang.codegen.emission.numbering import Key
+from tensorlang.codegen.emission.quotients import along_lanes
 from tensorlang.codegen.emission.turned_loads import turned
 from tensorlang.codegen.emission.types import HALVES, I32, Value, constant, filled, known, lanes_of, literal, matched, splat
 from tensorlang.codegen.emission.vector_access import VectorAccess
@@ -140,6 +141,8 @@ def _node(frame: Frame, node: ir.Expr) -> Value:
             return gated
         case ir.Binary("div", left, ir.Const(by, dtype)) if dtype.is_floating:
             return divided(builder, target, dtype, memo[id(left)], by)
+        case ir.Binary("floordiv" | "mod", ir.Cast(_, _, True), ir.Const()) if (found := along_lanes(frame, node, value)) is not None:
+            return found
         case ir.Binary(op, left, right):
             return binary(builder, target, op, dtype_of(left), memo[id(left)], memo[id(right)])
         case ir.Compare(op, left, right):

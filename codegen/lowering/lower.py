@@ -14,7 +14,7 @@ from typing import Final
 from tensorlang.codegen.lowering.passes.ascending import in_ascending_order
 from tensorlang.codegen.lowering.passes.bounds import tighten
 from tensorlang.codegen.lowering.passes.carried import carried
-from tensorlang.codegen.lowering.passes.conversions import fitted
+from tensorlang.codegen.lowering.passes.conversions import fitted, short_quotients
 from tensorlang.codegen.lowering.passes.cuts import cut_where_tested
 from tensorlang.codegen.lowering.passes.existing import existing
 from tensorlang.codegen.lowering.passes.guarded import settled_by_guards
@@ -82,6 +82,7 @@ def _lowered(nest: Nest, target: Target, watch: Callable[[str, Nest], None], ver
         ("existing", existing),
         ("short_indices", short_indices),
         ("fitted", fitted),
+        ("short_quotients", short_quotients),
         ("share", _with_equal_nodes_shared),
     )
     for name, step in passes:

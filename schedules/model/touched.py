@@ -56,6 +56,15 @@ def repeats(access: LinearAccess, vector: str) -> bool:
     return any(vector in terms and 0 < abs(terms[vector].coefficient) < 1 for terms in access.terms)
 
 
+def begins_anew(access: LinearAccess, vector: str, lanes: float) -> bool:
+    """Do so many lanes go around an end and begin anew, wherever they start, so that they are gathered: `x[3 * i % 5]`?
+
+    Not those that follow one another: so do the channels of a run of pixels, which are known where bodies hold whole pixels.
+    """
+    own = [terms[vector] for terms in access.terms if vector in terms]
+    return any(abs(term.coefficient) > 1 and abs(term.coefficient) * (lanes - 1) >= term.period for term in own)
+
+
 def evict(rows: int, apart: int, machine: Machine) -> bool:
     """Do rows that are written side by side fall into so few sets of L1 that no line stays there until the next tile?
 

@@ -2,16 +2,19 @@
 
     X[max(min(j + 1, n - 1), 0)]        lanes j read neighbours; beyond the end of the row all of them read its last element
 
+    X[(j + 2) // 3]                     every third lane reads the next element
+
 What lanes read then lies between what the first and the last one read, no further apart than there are lanes: one load has it, and an
 instruction that puts lanes of a register where other ones say gives each lane its own.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Final
 
-from tensorlang.ir import Axis, Binary, Expr
+from tensorlang.ir import Axis, Binary, Cast, Const, Expr
 from tensorlang.ir.linear import linear
 from tensorlang.ir.traverse import axes_of
 
@@ -25,17 +28,27 @@ MASKED_FEATURE: Final = "avx512bw"
 
 def rises(index: tuple[Expr, ...], lane: str) -> bool:
     """Does the place of an element rise by one from lane to lane, or stay? Lanes go along the last axis, and no other."""
-    return bool(index) and not any(lane in axes_of(part) for part in index[:-1]) and lane in axes_of(index[-1]) and _rises(index[-1], lane)
-
-
-def _rises(expr: Expr, lane: str) -> bool:
-    moving = {atom: factor for atom, factor in linear(expr).terms.items() if lane in axes_of(atom)}
-    if list(moving.values()) != [1]:
+    if not index or lane not in axes_of(index[-1]) or any(lane in axes_of(part) for part in index[:-1]):
         return False
-    (atom,) = moving
-    if not (isinstance(atom, Binary) and atom.op in ("min", "max")):
-        return atom == Axis(lane)
-    return all(_rises(side, lane) for side in (atom.left, atom.right) if lane in axes_of(side))
+    return _rise(index[-1], lane) <= 1
+
+
+def _rise(expr: Expr, lane: str) -> float:
+    """By how much it rises from lane to lane, at most; infinity where it may fall, or nobody knows."""
+    moving = {atom: factor for atom, factor in linear(expr).terms.items() if lane in axes_of(atom)}
+    if len(moving) != 1 or min(moving.values()) < 0:
+        return 0 if not moving else math.inf
+    ((atom, factor),) = moving.items()
+    match atom:
+        case Axis():
+            return factor
+        case Binary("min" | "max", left, right):
+            return factor * max(_rise(left, lane), _rise(right, lane))
+        case Binary("floordiv", left, Const(by)) | Cast(Binary("floordiv", Cast(left, _, True), Const(by))) if by > 0:
+            apart = _rise(left, lane)
+            return factor * math.ceil(apart / by) if apart < math.inf else apart
+        case _:
+            return math.inf
 
 
 def moves_lanes(bits: int, isa: Collection[str]) -> bool:

@@ -101,7 +101,7 @@ class Load:
 class Cast:
     """Conversion: saturating from floating point (NaN becomes 0), wrapping between integers.
 
-    `fits` tells of one from floating point that the value lies within the type, and is a number.
+    `fits` tells that the value lies within the type, and is a number.
     """
 
     value: Expr

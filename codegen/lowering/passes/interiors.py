@@ -9,7 +9,8 @@
 A question is answered in the middle of the loops, with tests that its answer holds for a whole iteration of an outer loop (`questions`).
 The body of the loop is emitted once where all answers hold, with these in place of the questions, and once as it was. In between a clamped
 index is contiguous along the lanes, where it was a gather. At edges lanes that ask where to read run one by one, since a gather of eight
-takes longer than eight loads; not where places rise by one at most, and the processor moves lanes of a register (`emission.rising`).
+takes longer than eight loads; not where each would divide, nor where places rise by one at most, and the processor moves lanes of a
+register (`emission.rising`).
 Conditions around statements stay: they are masks of partial tiles (`guards`).
 
 A loop in which answers hold from some iteration on, or up to one, is cut in two there instead, so that a recurrence does not ask in every
@@ -31,6 +32,7 @@ from typing import Final
 
 from tensorlang.algebra.rules import conjunction
 from tensorlang.algebra.simplify import simplify
+from tensorlang.codegen.lowering.passes.conversions import divides
 from tensorlang.codegen.lowering.passes.cuts import cut, where
 from tensorlang.codegen.lowering.passes.questions import Answer, Middle, answers_of, asks, inside, is_most, is_question, negative
 from tensorlang.ir import Binary, Buffer, Call, Const, Expr, For, If, Load, Nest, Stmt, Store, block, const
@@ -193,7 +195,8 @@ def _by_lanes(stmt: Stmt, isa: Collection[str]) -> Stmt:
     buffers = [load.buffer for load in found if isinstance(load, Load)]
     buffers += [buffer for part in statements(stmt.body) if isinstance(part, Store) for buffer in part.buffers]
     near = any(isinstance(buffer, Buffer) and _is_near(buffer) for buffer in buffers)
-    asks = _gathers(stmt, isa=isa) and not near and not any(isinstance(node, Call) for node in found)
+    dear = any(isinstance(node, Call) or (divides(node) and stmt.loop in axes_of(node)) for node in found)  # one by one
+    asks = _gathers(stmt, isa=isa) and not near and not dear
     return replace(stmt, kind="serial") if asks else stmt
 
 
