@@ -30,9 +30,26 @@ def inverses(count: int) -> Any:
     return tl.compute((count, 3, 3), element, name="I")
 
 
+def permuted(count: int) -> Any:
+    """The words of Keccak's state, 5 x 5, each turned and moved to another place."""
+    A, by = tl.placeholder((count, 5, 5), "uint64", name="A"), tl.placeholder((5, 5), "uint64", name="by")
+
+    def word(b: Any, x: Any, y: Any) -> Any:
+        found, turn = A[b, (x + 3 * y) % 5, x], by[(x + 3 * y) % 5, x]
+        return (found << turn) | (found >> (tl.cast(64, "uint64") - turn))
+
+    return tl.compute((count, 5, 5), word, name="B")
+
+
 @pytest.mark.parametrize("machine", MACHINES)
 def test_blocks_of_which_lanes_hold_few_stand_side_by_side(machine: str) -> None:
     strategy = choose(inverses(20000), target(machine), 1)
+    assert strategy.name == "side_by_side" and strategy.default["blocks"] > 1
+
+
+@pytest.mark.parametrize("machine", ["znver3", "znver4"])
+def test_so_do_those_of_five_by_five_that_are_gathered_otherwise(machine: str) -> None:
+    strategy = choose(permuted(2000), target(machine), 1)
     assert strategy.name == "side_by_side" and strategy.default["blocks"] > 1
 
 

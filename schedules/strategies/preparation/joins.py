@@ -31,6 +31,7 @@ from tensorlang.schedules.strategies.analysis.stages import StageInfo, readers, 
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.windows.search import WindowSearch
+from tensorlang.system.identity import Identity
 
 MOST_JOINED: Final = 4
 """Results that are computed together, at most: each has vectors of partial results in registers."""
@@ -50,9 +51,10 @@ def join_reductions(s: Schedule, machine: Processor) -> Schedule:
     for first, second in _pairs([info for info in apart if not _is_judged(info) and len(info.store.buffers) == 1]):
         trial = _before(s, {name: around for name, around in inside.items() if name in (first, second)})
         s = trial if trial.attempt(JoinReductions(first, second)) else s
+    judged = _Judged(machine)
     joined: Schedule | None = s
     while joined is not None:
-        s, joined = joined, _with_two_joined(joined, machine)
+        s, joined = joined, judged.with_two_joined(joined)
     return s
 
 
@@ -88,18 +90,34 @@ def _pairs(infos: list[StageInfo]) -> Iterator[tuple[str, str]]:
         yield from ((first.name, second.name) for first, second in pairwise(group))
 
 
-def _with_two_joined(s: Schedule, machine: Processor) -> Schedule | None:
-    """The schedule with two windows that the same stages read joined, or two scatters; None where no two are faster so."""
-    for first, second in combinations(filter(_is_judged, _candidates(s)), 2):
-        if not _may_be_one(s, first, second):
-            continue
-        if not s.can("join_reductions", first.name, second.name):
-            continue
-        joined = s.copy()
-        joined.join_reductions(first.name, second.name)
-        if _seconds(joined, (second.name,), machine) < OTHER_WAY * _seconds(s, (first.name, second.name), machine):
-            return joined
-    return None
+class _Judged:
+    """What windows and scatters take on a machine, and which two of them are not joined: once two are, the others are what they were."""
+
+    def __init__(self, machine: Processor) -> None:
+        self._machine = machine
+        self._known: dict[Identity, float] = {}
+        self._apart: set[Identity] = set()
+
+    def with_two_joined(self, s: Schedule) -> Schedule | None:
+        """The schedule with two windows that the same stages read joined, or two scatters; None where no two are faster so."""
+        for first, second in combinations(filter(_is_judged, _candidates(s)), 2):
+            pair = Identity((first.store, second.store))
+            if pair in self._apart or not _may_be_one(s, first, second) or not s.can("join_reductions", first.name, second.name):
+                continue
+            joined = s.copy()
+            joined.join_reductions(first.name, second.name)
+            if self._seconds(joined, second.name) < OTHER_WAY * (self._seconds(s, first.name) + self._seconds(s, second.name)):
+                return joined
+            self._apart.add(pair)
+        return None
+
+    def _seconds(self, s: Schedule, name: str) -> float:
+        """What a stage takes by the cost model, a window in the tile that it names."""
+        info = stage_named(s.nest, name)
+        key = Identity((info.store,))
+        if key not in self._known:
+            self._known[key] = _seconds_of(info, program(s.nest), self._machine)
+        return self._known[key]
 
 
 def _may_be_one(s: Schedule, first: StageInfo, second: StageInfo) -> bool:
@@ -115,12 +133,6 @@ def _may_be_one(s: Schedule, first: StageInfo, second: StageInfo) -> bool:
 def _is_judged(info: StageInfo) -> bool:
     """Is it a window or a scatter?"""
     return info.scatters or sliding(info) is not None
-
-
-def _seconds(s: Schedule, names: Sequence[str], machine: Processor) -> float:
-    """What stages take together by the cost model, a window in the tile that it names."""
-    plain = program(s.nest)
-    return sum(_seconds_of(info, plain, machine) for info in stages_of(s.nest) if info.name in names)
 
 
 def _seconds_of(info: StageInfo, plain: tuple[Part, ...], machine: Processor) -> float:

@@ -44,7 +44,7 @@ from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows.reordered import cheapest_order, schedule_reordered
 from tensorlang.schedules.strategies.rows.rows import RowVectors
 
-MOST_INSIDE: Final = 16
+MOST_INSIDE: Final = 32
 """Elements of a block at most: so many copies of its statement are written out."""
 MOST_COPIED: Final = 2048
 """Instructions of these copies at most."""
