@@ -252,6 +252,27 @@ def test_extrema_are_numpys(name: str, numpy: Any, dtype: str) -> None:
     assert got.dtype == (np.int64 if name.startswith("arg") else x.dtype)
 
 
+@pytest.mark.parametrize("shape", [(7,), (3, 5)])
+@pytest.mark.parametrize("of", ["float32", "int64", "uint8"])
+def test_places_of_32_bits_are_found_in_32_bits(shape: tuple[int, ...], of: str) -> None:
+    x = tl.placeholder((4, *shape), of, name="x")
+    axes = tuple(tl.reduce_axis(size, name=f"k{place}") for place, size in enumerate(shape))
+    data = (np.random.default_rng(0).integers(0, 4, (4, *shape)) * 3).astype(of)
+    for reducer, wanted in ((tl.argmin, np.argmin), (tl.argmax, np.argmax)):
+        found = tl.compute((4,), lambda i, reducer=reducer: reducer(x[(i, *axes)], axis=axes, dtype="int32"), name="found")
+        assert found.dtype == "int32"
+        assert [str(state.dtype) for state in found.definition.values[0].reducer.identities] == [of, "int32"]
+        np.testing.assert_array_equal(tl.evaluate(found, {x: data}), wanted(data.reshape(4, -1), axis=1))
+        np.testing.assert_array_equal(tl.build(found)(data), wanted(data.reshape(4, -1), axis=1))
+
+
+def test_places_that_32_bits_do_not_hold_are_found_in_64() -> None:
+    x, k = tl.placeholder((1 << 32,), "int8", name="x"), tl.reduce_axis(1 << 32, name="k")
+    found = tl.compute((), lambda: tl.argmax(x[k], axis=k, dtype="int32"), name="found")
+    assert found.dtype == "int32"
+    assert "int64" in str(tl.Schedule(found))
+
+
 def test_argmax_over_several_axes_gives_the_row_major_position() -> None:
     x = rng.integers(0, 5, (4, 3, 5), "i4")
     X = tl.placeholder(x.shape, "int32", name="X")
