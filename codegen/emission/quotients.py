@@ -39,6 +39,9 @@ def along_lanes(frame: Frame, node: ir.Binary, value: Callable[[Frame, ir.Expr],
         return None
     ahead = tuple(lane - min(apart) for lane in apart)
     start = uniform(frame, fixed + number(min(apart)), value)
+    if isinstance(told := known(start), int):  # then so are all lanes, and what they read lies at known places
+        found = (told + lane for lane in ahead)
+        return literal(I32, tuple(place // divisor if node.op == "floordiv" else place % divisor for place in found))
     turns, place = (_of_all(frame, op, start, divisor) for op in ("floordiv", "mod"))
     builder, lanes = frame.builder, shaped(I32, frame.lanes)
     places = builder.add(splat(builder, place, frame.lanes), literal(I32, ahead))
