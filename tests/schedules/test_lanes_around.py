@@ -24,7 +24,7 @@ def mean(x: Any, i: Any, j: Any, k: Any) -> Any:
 
 
 def nearest(x: Any, i: Any, j: Any, k: Any) -> Any:
-    return tl.argmin(distance(x, i, j, k), axis=k, where=x[k, 2] > 0.5, dtype="int32")
+    return tl.cast(tl.argmin(distance(x, i, j, k), axis=k, where=x[k, 2] > 0.5), "int32")
 
 
 def shares(x: Any, i: Any, j: Any, k: Any) -> Any:
