@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from tensorlang.schedules.directives.instructions import Instruction as Instruction
     from tensorlang.schedules.schedule import Schedule as Schedule, Verdict as Verdict
     from tensorlang.schedules.spaces.space import Space as Space
-    from tensorlang.semantics.evaluate import evaluate as evaluate
+    from tensorlang.semantics.evaluation import evaluate as evaluate
 
 __version__ = "0.1.0"
 
@@ -105,7 +105,7 @@ _ON_USE = {
     "build": "tensorlang.codegen.kernel.build",
     "compile": "tensorlang.autotune.jobs.compile",
     "einsum": "tensorlang.language.einstein",
-    "evaluate": "tensorlang.semantics.evaluate",
+    "evaluate": "tensorlang.semantics.evaluation",
     "get_threads": "tensorlang.codegen.runtime.threads",
     "load": "tensorlang.codegen.kernel.loading",
     "ops": "tensorlang.ops",

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import tensorlang as tl
-from tensorlang.semantics import evaluate
+from tensorlang.semantics import evaluation
 from tests.draws import examples
 from tests.strategies import Program, programs
 from tests.work import work
@@ -26,12 +26,12 @@ def test_points_are_elements_of_the_whole(program: Program, on_demand: bool, dat
     output = program.outputs[-1]
     whole = tl.evaluate(output, program.feeds)
     points = data.draw(st.lists(st.tuples(*(st.integers(0, size - 1) for size in whole.shape)), max_size=4))
-    before = evaluate.LARGE
-    evaluate.LARGE = -1 if on_demand else before  # type: ignore[misc]
+    before = evaluation.LARGE
+    evaluation.LARGE = -1 if on_demand else before  # type: ignore[misc]
     try:
         got = tl.evaluate(output, program.feeds, at=points)
     finally:
-        evaluate.LARGE = before  # type: ignore[misc]
+        evaluation.LARGE = before  # type: ignore[misc]
     assert got.shape == (len(points),)
     np.testing.assert_array_equal(got, np.array([whole[point] for point in points], whole.dtype))
 

@@ -34,7 +34,7 @@ from tensorlang.ir.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
 from tensorlang.ir.verify import verify
 from tensorlang.lowering.program import lower_program
 from tensorlang.semantics import arithmetic, scalars
-from tensorlang.semantics.evaluate import evaluate
+from tensorlang.semantics.evaluation import evaluate
 from tensorlang.semantics.nest_interpreter import run_nest
 from tests.draws import examples
 from tests.strategies import Program, programs

@@ -24,7 +24,7 @@ from tensorlang.codegen.kernel.build import build_schedule
 from tensorlang.codegen.kernel.kernel import Kernel
 from tensorlang.definition.tensor import Placeholder, Stage, Tensor, definitions
 from tensorlang.errors import TensorlangError
-from tensorlang.semantics.evaluate import evaluate
+from tensorlang.semantics.evaluation import evaluate
 from tensorlang.semantics.rounding import RoundedEvaluation
 
 POINTS: Final = 96

@@ -24,7 +24,7 @@ from tensorlang.autotune.verification.draws import SLOWER, draw, hanging
 from tensorlang.autotune.verification.points import sample_points
 from tensorlang.autotune.workers.protocol import Blob, Point
 from tensorlang.definition.tensor import Tensor
-from tensorlang.semantics.evaluate import Evaluation
+from tensorlang.semantics.evaluation import Evaluation
 from tensorlang.semantics.rounding import ULPS, RoundedEvaluation
 from tensorlang.serialization.rebuild import rebuild
 

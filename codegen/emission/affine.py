@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from tensorlang import ir
+from tensorlang.algebra.conversions import quotient_in
 from tensorlang.codegen.emission.constant_folding import fold
 from tensorlang.codegen.emission.summands import Summands, summands
 from tensorlang.codegen.emission.types import wrap
@@ -265,11 +266,9 @@ class PolynomialScope:
         if inside.constant is not None:
             return number(inside.constant // divisor)
         key = (frozenset(inside.terms.items()), divisor)
-        if key not in self.quotients:
-            given = dividend if kind == INT64 else ir.Cast(dividend, kind, fits=True)
-            found = ir.Binary("floordiv", given, ir.Const(divisor, kind))
-            self.quotients[key] = found if kind == INT64 else ir.Cast(found, INT64)
-        return self.whole(self.quotients[key])
+        short = kind != INT64
+        made = quotient_in(kind, "floordiv", dividend, divisor) if short else ir.Binary("floordiv", dividend, ir.Const(divisor, INT64))
+        return self.whole(self.quotients.setdefault(key, made))
 
     def whole(self, expr: ir.Expr) -> Polynomial:
         """An expression as one atom; the same expression over the same bindings is the same atom."""

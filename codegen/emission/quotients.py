@@ -61,14 +61,12 @@ def along_lanes(frame: Frame, node: ir.Binary, value: Callable[[Frame, ir.Expr],
 
 
 def _of_all(frame: Frame, op: str, start: Value, divisor: int) -> Value:
-    """The quotient, or rest, of what is the same in every lane, in 32 bits."""
+    """The quotient, or rest, of what is the same in every lane and not known, in 32 bits."""
 
     def emitted() -> Value:
-        found = binary(frame.builder, frame.target, op, INT64, start, literal(start.type, divisor))
-        told = known(found)
-        return literal(I32, told) if told is not None else frame.builder.trunc(found, I32)
+        return frame.builder.trunc(binary(frame.builder, frame.target, op, INT64, start, literal(start.type, divisor)), I32)
 
-    return emitted() if known(start) is not None else frame.numbering.once((start, op, divisor), emitted)
+    return frame.numbering.once((start, op, divisor), emitted)
 
 
 def reciprocal(divisor: int, end: int) -> tuple[int, int]:

@@ -115,10 +115,10 @@ def come_first(nest: Nest, writes: Sequence[Access], read: Access, around: Seque
 
 def _beside_it(nest: Nest, write: Access, read: Access, around: Sequence[For]) -> bool:
     """Does a store write the very element that is read, in the same iterations of loops that are alike? No proof is needed then."""
-    inner = tuple(zip(write.loops, read.loops, strict=False))[len(around) :]
-    names = {one.loop: other.loop for one, other in inner}
     if write.position >= read.position or len(write.loops) != len(read.loops) or write.loops[: len(around)] != read.loops[: len(around)]:
         return False
+    inner = tuple(zip(write.loops, read.loops, strict=True))[len(around) :]
+    names = {one.loop: other.loop for one, other in inner}
     own, other = (in_scope(nest, [loop.loop for loop in access.loops]) for access in (write, read))
     if len(own) != len(other):
         return False

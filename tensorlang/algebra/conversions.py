@@ -19,7 +19,7 @@ from typing import Final
 from tensorlang.algebra.bounds import Bounds
 from tensorlang.algebra.interval import inside, truncated, whole
 from tensorlang.ir import Binary, Call, Cast, Compare, Const, Expr, Select
-from tensorlang.ir.dtype import INT32, DType
+from tensorlang.ir.dtype import INT32, INT64, DType
 from tensorlang.ir.traverse import dtype_of
 
 WIDE: Final = ("int64", "uint64")
@@ -39,6 +39,11 @@ def fitting(expr: Expr, bounds: Bounds) -> Expr | None:
             return _turned(expr, bounds)
         case _:
             return None
+
+
+def quotient_in(kind: DType, op: str, dividend: Expr, divisor: int) -> Cast:
+    """A floored quotient of an index, or its rest, taken in a type that holds both operands."""
+    return Cast(Binary(op, Cast(dividend, kind, fits=True), Const(divisor, kind)), INT64)
 
 
 def _fitted(value: Expr, to: DType, bounds: Bounds) -> Expr | None:

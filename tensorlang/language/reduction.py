@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import builtins
 import functools
-import math
 import operator
 from functools import cache
 from typing import Final, TypeAlias
 
 from tensorlang import ir
 from tensorlang.algebra.bounds import values
+from tensorlang.algebra.interval import inside, whole
 from tensorlang.algebra.ranges import is_fixed
 from tensorlang.algebra.simplify import simplify
 from tensorlang.definition.elementary import select
@@ -240,19 +240,15 @@ def _argument(name: str, order: str, expr: ExprLike, axis: Axes, where: object, 
             offset = Binary("sub", ir.Axis(entry.name), entry.lo)
             position = Binary("add", Binary("mul", position, Binary("sub", entry.hi, entry.lo)), offset)
     wanted = INT64 if to is None else dtype(to)
-    place = INT32 if wanted == INT32 and not below and _are_short(axes) else INT64  # half as long as lanes of values need it
-    where_it_is = Expr(simplify(position) if place == INT64 else ir.Cast(simplify(position), place))
+    position = simplify(position)
+    within = values(position, {ir.Axis(entry.name): (values(entry.lo)[0], values(entry.hi)[1] - 1) for entry in axes})
+    short = wanted == INT32 and not below and inside(within, whole(INT32))  # half as long as lanes of values need it
+    place = INT32 if short else INT64
+    where_it_is = Expr(ir.Cast(position, place) if short else position)
     found = _reduce(_position(name, order, value.dtype, place), (value, where_it_is), chosen, where, component=1)
     if below:
         found = select(found >= 0, found + Expr(start), -1)
     return found if found.dtype == wanted else cast(found, wanted)
-
-
-def _are_short(axes: tuple[ir.ReduceAxis, ...]) -> bool:
-    """Have 32 bits room for each place, row-major, of axes between literals?"""
-    ends = [(entry.lo.value, entry.hi.value) for entry in axes if isinstance(entry.lo, Const) and isinstance(entry.hi, Const)]
-    most = math.prod(builtins.max(1, int(hi) - int(lo)) for lo, hi in ends)
-    return len(ends) == len(axes) and builtins.max(most, *(int(hi) for _, hi in ends)) <= INT32.highest
 
 
 def argmax(expr: ExprLike, axis: Axes = None, where: object = None, dtype: object = None) -> Expr:

@@ -10,7 +10,7 @@ algorithms with tables take what they touch: samplers, counters, greedy matching
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from tensorlang.definition.tensor import Definition, Scan, Scatter, Tensor, expressions, operands
@@ -54,19 +54,12 @@ def _earlier(scan: Scan, component: int, chain: Chain) -> dict[int, set[int]] | 
     """By the identity of each scatter the definitions that come before it, as they read what it changes; None where it does so itself."""
     found: dict[int, set[int]] = {}
     for before, link in zip((scan.states[component], *chain), chain, strict=False):
-        readers = {id(part) for part in scan.body if any(read.definition is before for read in _read(part))}
-        readers |= {id(part) for part in scan.body if isinstance(part, Scatter) and part is not link and part.init.definition is before}
-        if id(link) in readers and not _is_single(link):
+        own = (load.buffer for expr in expressions(link) for load in loads_of(expr))
+        if any(isinstance(read, Tensor) and read.definition is before for read in own) and not _is_single(link):
             return None
-        found[id(link)] = readers - {id(link)}
+        others = (part for part in scan.body if part is not link)
+        found[id(link)] = {id(part) for part in others if any(read.definition is before for read in operands(part))}
     return found
-
-
-def _read(part: Definition) -> Iterator[Tensor]:
-    """What the expressions of a definition read: of a scatter not what it begins with."""
-    if not isinstance(part, Scatter):
-        return operands(part)
-    return (load.buffer for expr in expressions(part) for load in loads_of(expr) if isinstance(load.buffer, Tensor))
 
 
 def _is_single(scatter: Scatter) -> bool:
@@ -78,12 +71,10 @@ def _ordered(body: Sequence[Definition], after: Mapping[int, set[int]]) -> tuple
     """The definitions, each after what it reads and what it is to come after, else as they were; None where that cannot be."""
     inside = {id(part) for part in body}
     needs = {id(part): {id(read.definition) for read in operands(part)} & inside | after.get(id(part), set()) for part in body}
-    waiting, order = list(body), list[Definition]()
+    waiting, order = {id(part): part for part in body}, dict[int, Definition]()
     while waiting:
-        done = {id(part) for part in order}
-        part = next((part for part in waiting if needs[id(part)] <= done), None)
-        if part is None:
+        ready = next((place for place in waiting if needs[place] <= order.keys()), None)
+        if ready is None:
             return None
-        waiting.remove(part)
-        order.append(part)
-    return tuple(order)
+        order[ready] = waiting.pop(ready)
+    return tuple(order.values())

@@ -24,7 +24,8 @@ from tensorlang.semantics import arithmetic
 from tensorlang.semantics.arithmetic import HALF, Array
 from tensorlang.semantics.binding import shape_of
 from tensorlang.semantics.environment import Environment, plain
-from tensorlang.semantics.evaluate import Evaluation, ReferenceEvaluator
+from tensorlang.semantics.evaluate import ReferenceEvaluator
+from tensorlang.semantics.evaluation import Evaluation
 
 ULPS: Final = 4.0
 """Roundings by which an operation is off: more than contraction and approximations differ by, so that one of a pair goes over the edge."""

@@ -15,7 +15,7 @@ from tensorlang.autotune.verification import evaluated, reference
 from tensorlang.autotune.verification.check import why_wrong
 from tensorlang.autotune.verification.cuts import follow_a_cut
 from tensorlang.autotune.verification.reference import make_reference
-from tensorlang.semantics.evaluate import evaluate
+from tensorlang.semantics.evaluation import evaluate
 from tensorlang.semantics.rounding import RoundedEvaluation
 
 H, W = 120, 160

@@ -13,12 +13,13 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from tensorlang.algebra.bounds import Bounds
-from tensorlang.algebra.conversions import fitting
+from tensorlang.algebra.conversions import fitting, quotient_in
 from tensorlang.algebra.interval import inside, whole
 from tensorlang.codegen.lowering.passes.known import Known
 from tensorlang.ir import Binary, Cast, Const, Expr, For, Nest, Stmt
-from tensorlang.ir.dtype import INT32, INT64, DType
+from tensorlang.ir.dtype import INT32, DType
 from tensorlang.ir.traverse import dtype_of, map_own_expressions, map_statements, nodes, rewrite
+from tensorlang.schedules.rewriting.quotients import is_quotient
 
 Rule: TypeAlias = Callable[[Expr, Bounds], Expr]
 
@@ -55,15 +56,14 @@ def _with_short_quotients(expr: Expr, bounds: Bounds) -> Expr:
 
 def divides(node: Expr) -> bool:
     """Is it a quotient or a rest of an index by a literal that is no power of two?"""
-    by = node.right.value if isinstance(node, Binary) and node.op in ("floordiv", "mod") and isinstance(node.right, Const) else 0
-    return isinstance(by, int) and by > 0 and bool(by & (by - 1)) and dtype_of(node) == INT64
+    by = int(node.right.value) if isinstance(node, Binary) and isinstance(node.right, Const) and is_quotient(node) else 0
+    return bool(by & (by - 1))
 
 
 def _short(node: Expr, bounds: Bounds) -> Expr | None:
     if not (isinstance(node, Binary) and isinstance(node.right, Const) and divides(node)):
         return None
-    values = bounds.interval(node.left)
-    if values is None or not inside(values, whole(INT32)) or not inside((0, int(node.right.value)), whole(INT32)):
+    values, divisor = bounds.interval(node.left), int(node.right.value)
+    if values is None or not inside(values, whole(INT32)) or divisor > INT32.highest:
         return None
-    kind = _UINT32 if values[0] >= 0 else INT32
-    return Cast(Binary(node.op, Cast(node.left, kind, fits=True), Const(node.right.value, kind)), INT64)
+    return quotient_in(_UINT32 if values[0] >= 0 else INT32, node.op, node.left, divisor)
